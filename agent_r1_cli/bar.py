@@ -51,7 +51,6 @@ class Bar:
         self._live.stop()
 
     def resume(self) -> None:
-        """Draw again."""
         self._live.start()
 
     def show(self, done: float, total: int, activity: str, lines: Sequence[Line]) -> None:
@@ -61,13 +60,12 @@ class Bar:
             done: steps, with the fraction of the current one.
             total: steps.
             activity: what is going on, beside the bar.
-            lines: what stands below it.
+            lines: those below it.
         """
         self._waiting = None
         self._done, self._total, self._activity, self._lines = done, total, shown(activity), lines
 
     def note(self, text: str) -> None:
-        """Print above the bar."""
         self._console.print(text, markup=False, highlight=False)
 
     def _drawn(self) -> RenderableType:

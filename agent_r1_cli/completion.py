@@ -5,12 +5,8 @@ from __future__ import annotations
 import glob
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
-
-if TYPE_CHECKING:
-    from agent_r1_core.plugins import ComponentRecord
 
 Offer = tuple[str, str]
 """A text to insert, and what it is."""
@@ -87,8 +83,4 @@ def _components(kind: str | None) -> list[Offer]:
 
     if kind is not None and kind not in KINDS:
         return []
-    return [(record.name, _summary(record)) for record in Registry.discover().components(kind)]
-
-
-def _summary(record: ComponentRecord) -> str:
-    return f"{record.kind}: {record.summary}"
+    return [(record.name, f"{record.kind}: {record.summary}") for record in Registry.discover().components(kind)]

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from agent_r1_cli.bar import Bar, fitting
 from agent_r1_core.metrics import declared as metric
-from agent_r1_core.sparkline import span_text, sparkline
-from agent_r1_core.terminal import shown
+from agent_r1_core.terminal import shown, span_text, sparkline
 from agent_r1_core.work import LINE_SECONDS, Work, duration, is_terminal
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class TrainDisplay:
         self._playing: Work | None = None
         """The episodes of the current rollout or evaluation."""
         self._told = 0.0
-        """When a plain line last told of them."""
+        """When a plain line last showed them."""
         self._bar: Bar | None = None
         self._stack = ExitStack()
 
@@ -81,7 +80,6 @@ class TrainDisplay:
         self._show(done, "starting")
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
-        """A step is complete."""
         self.done, self._playing = step, None
         if metric.TIME_STEP in metrics:
             self._seconds.append(metrics[metric.TIME_STEP])
@@ -94,8 +92,8 @@ class TrainDisplay:
         self._show(step, self._left())
 
     def episodes(self, done: int, total: int, of: str) -> None:
-        """Show the episodes of the current rollout or evaluation; a plain display tells of an evaluation now and then,
-        and only if it is all there is."""
+        """Show the episodes of the current rollout or evaluation; a plain display shows an evaluation now and then,
+        and only if nothing else runs."""
         playing = self._playing
         if playing is None or playing.what != of or playing.total != total or done < playing.done:
             playing = self._playing = Work(of, total, done=done, unit="episodes")
@@ -207,8 +205,6 @@ _OVERLAP = 0.02
 
 
 class TimeShares:
-    """Adds up the time of steps."""
-
     def __init__(self) -> None:
         self._seconds: defaultdict[str, float] = defaultdict(float)
 

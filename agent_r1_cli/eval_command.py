@@ -125,6 +125,7 @@ def _show(result: EvaluationResult) -> None:
 def _footer(result: EvaluationResult) -> list[str]:
     """What a reader needs with the scores: scorers, sampling, corpora, conditions."""
     lines = [f"{name}: {scorer}" for name, scorer in result.scorers.items()]
+    lines += [f"score/{name}: {score.meaning}" for name, score in result.declared.items()]
     lines.append(f"sampling: {_listed(result.sampling)}")
     if result.choosing_set is not None:
         lines.append(f"{result.choosing_set}: the set that chooses checkpoints; it is in no mean over the sets")

@@ -75,7 +75,6 @@ def show_tracebacks(wanted: bool) -> None:
 
 
 def debugging() -> bool:
-    """Whether tracebacks are wanted."""
     return os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
 
 

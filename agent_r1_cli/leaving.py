@@ -1,7 +1,7 @@
 """How the command ends: after its answer, within a stated time, whatever plugins left running.
 
 Python waits at its end for threads that are no daemons and for processes of `multiprocessing`, and a forked copy of
-this process keeps its standard output open for whoever reads it. Nothing in Python can stop another thread, so that
+this process keeps its standard output open for its reader. Nothing in Python can stop another thread, so that
 after the time the process leaves at once: buffers are flushed, but no exit handler runs.
 """
 

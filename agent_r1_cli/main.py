@@ -25,10 +25,9 @@ from agent_r1_cli import (
     train_command,
 )
 from agent_r1_cli.guard import INTERRUPTED, Debug, guarded, show_tracebacks
-from agent_r1_cli.help_text import SETTINGS, Command
 from agent_r1_cli.leaving import leave_in_time
 from agent_r1_cli.output import show_logged_warnings
-from agent_r1_cli.plugin_commands import Commands
+from agent_r1_cli.plugin_commands import SETTINGS, Command, Commands
 from agent_r1_core import __version__
 
 EPILOG = """\b
@@ -63,7 +62,6 @@ def options(
 
 
 def build_app() -> typer.Typer:
-    """The Typer app."""
     app = _group(options.__doc__ or "", completion=True, cls=Commands)
     app.callback(epilog=EPILOG)(options)
     _add(app, "train", train_command.train)
@@ -99,7 +97,6 @@ def _add(group: typer.Typer, name: str, command: Callable[..., Any]) -> None:
 
 
 def main() -> None:
-    """Run the command line."""
     _open_closed_streams()
     show_logged_warnings()
     try:

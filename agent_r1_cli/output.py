@@ -54,7 +54,6 @@ def show(text: str = "") -> None:
 
 
 def say(text: str) -> None:
-    """Print a sentence on stderr."""
     print(shown(text, sys.stderr.encoding), file=sys.stderr, flush=True)
 
 

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent_r1_cli.kept_file import SuccessAt, refuse_alone, warn_of_systems
 from agent_r1_cli.output import check_target, print_json, say, show
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, TrustFiles, trust_as
 from agent_r1_cli.recipe_arguments import Arguments, split_arguments
-from agent_r1_cli.rollout_command import FirstTask, TaskSetName
+from agent_r1_cli.rollout_command import FirstTask, SuccessAt, TaskSetName, refuse_alone, warn_of_systems
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.opening import read_text
 

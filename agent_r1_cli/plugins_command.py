@@ -38,13 +38,14 @@ def list_plugins(
     registry = find_plugins(plugin, disable_plugin)
     components = registry.components(kind)
     if as_json:
-        print_json({"plugins": _plugins_json(registry), "components": [record.to_json() for record in components]})
+        plugins = [_without_components(record) for record in registry.plugins]
+        print_json({"plugins": plugins, "components": [record.to_json() for record in components]})
         return
     rows = [(record.kind, record.name, record.plugin, _about(record)) for record in components]
     print_table(("KIND", "NAME", "PLUGIN", "SUMMARY"), rows)
     for record in registry.plugins:
         if record.status != "ok":
-            say(f"not loaded: {_line(record)}")
+            say(f"not loaded: {record.name} ({record.origin}) is {record.status}: {record.reason}")
 
 
 def doctor(
@@ -128,14 +129,6 @@ def _about(record: ComponentRecord) -> str:
     if record.alias_of:
         return f"alias of {record.alias_of}"
     return f"{record.spec.name} preset: {record.summary}" if record.preset else record.summary
-
-
-def _line(plugin: PluginRecord) -> str:
-    return f"{plugin.name} ({plugin.origin}) is {plugin.status}: {plugin.reason}"
-
-
-def _plugins_json(registry: Registry) -> list[dict[str, Any]]:
-    return [_without_components(plugin) for plugin in registry.plugins]
 
 
 def _without_components(plugin: PluginRecord) -> dict[str, Any]:

@@ -43,11 +43,13 @@ def show(
     agent-r1 plugins show rewards/exact_match     if two plugins share a name
     agent-r1 plugins show multiply -p my_tool.py  a component of a local file
     """
+    from agent_r1_core.plugins import KINDS
+
     _check_kind(kind)
     registry = find_plugins(plugin, disable_plugin)
     record = _find(registry, name, kind)
-    if record.kind == "command":
-        answer = _facts(registry, record, registry.command(record.qualified))
+    if KINDS[record.kind].functions:
+        answer = _facts(registry, record, registry.function(record.kind, record.qualified))
     else:
         answer = _describe(registry, registry.load(record.kind, record.qualified))
     if as_json:
@@ -82,7 +84,7 @@ def _describe(registry: Registry, loaded: LoadedComponent) -> dict[str, Any]:
             {"name": preset.name, "summary": preset.summary, "config": dict(preset.config)}
             for preset in record.spec.presets
         ],
-        "options": _options(loaded),
+        "options": [_option(*named, loaded.preset_config) for named in loaded.cls.Config.model_fields.items()],
         "recipe_options": _recipe_options(record.kind),
         "metrics": _metrics(loaded),
     }
@@ -116,14 +118,9 @@ def _source(cls: Any) -> tuple[str | None, int | None]:
     """File and first line of a component; for a function tool, of its function."""
     target = getattr(cls, "function", cls)
     try:
-        return inspect.getsourcefile(target), inspect.getsourcelines(target)[1]
+        return inspect.getsourcefile(inspect.unwrap(target)), inspect.getsourcelines(inspect.unwrap(target))[1]
     except (OSError, TypeError):
         return None, None
-
-
-def _options(loaded: LoadedComponent) -> list[dict[str, Any]]:
-    """One entry per option, with the defaults of the preset."""
-    return [_option(name, field, loaded.preset_config) for name, field in loaded.cls.Config.model_fields.items()]
 
 
 def _recipe_options(kind: str) -> list[dict[str, Any]]:
@@ -191,7 +188,8 @@ def _words(annotation: Any, metadata: Iterable[Any] = ()) -> str:
     if origin is typing.Annotated:
         return _words(inner[0], (*inner[1:], *metadata))
     if origin in (Union, types.UnionType):
-        return _joined([_words(each, metadata) for each in inner])
+        words = [_words(each, metadata) for each in inner]
+        return (", or " if any("," in each for each in words) else " or ").join(words)  # `one of a, b, or null`
     if origin is Literal:
         return f"one of {', '.join(str(each) for each in inner)}"
     if _is(origin or annotation, Mapping):
@@ -209,12 +207,6 @@ def _words(annotation: Any, metadata: Iterable[Any] = ()) -> str:
 
 def _is(annotation: Any, base: type) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, base)
-
-
-def _joined(alternatives: list[str]) -> str:
-    """`text or null`; if an alternative contains commas, `one of a, b, or null`."""
-    separator = ", or " if any("," in each for each in alternatives) else " or "
-    return separator.join(alternatives)
 
 
 def _bounds(metadata: Iterable[Any]) -> list[str]:

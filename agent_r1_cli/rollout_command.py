@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent_r1_cli.kept_file import SuccessAt, refuse_alone, warn_of_systems
 from agent_r1_cli.output import check_target, print_json, say
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, TrustFiles, trust_as
 from agent_r1_cli.recipe_arguments import Arguments, ModelName, resolve_for_model
@@ -26,6 +25,14 @@ TaskSetName = Annotated[
     typer.Option("--set", metavar="NAME", help="Tasks and corpus to use: train, eval, or the name of a set."),
 ]
 FirstTask = Annotated[int, typer.Option("--task", min=0, metavar="INDEX", help="The first task, counted from 0.")]
+SuccessAt = Annotated[
+    float | None,
+    typer.Option(
+        "--success-at",
+        metavar="RETURN",
+        help="Least return of a success; without it, what the environment calls one, else 1.",
+    ),
+]
 
 
 def rollout(
@@ -161,3 +168,18 @@ def _show(assembly: Assembly, trajectories: list[Trajectory], as_json: bool) -> 
     transcript.legend()
     for trajectory in trajectories:
         transcript.episode(trajectory, decode)
+
+
+def refuse_alone(option: str, given: object, beside: str) -> None:
+    """Refuse an option that does nothing without another."""
+    if given is not None:
+        raise typer.BadParameter(f"it says what {beside} keeps; give {beside} too", param_hint=option)
+
+
+def warn_of_systems(lines: list[str]) -> None:
+    """Say so where conversations have system messages of their own."""
+    from agent_r1_core.rollout.written_conversation import task_of
+
+    prompts = [prompt for prompt in (task_of(line).prompt for line in lines) if not isinstance(prompt, str)]
+    if any(message["role"] == "system" for prompt in prompts for message in prompt):
+        say("the tasks have system messages of their own; read the file with system: true")

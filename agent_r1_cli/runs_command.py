@@ -25,7 +25,7 @@ _HEADERS = ("run", "state", "step", "best", "reward", "time", "age")
 _LEAST_FIRST = ("time", "reward", "step", "age")
 _GAP = 2
 _NAME, _CUT = 30, "..."
-"""Columns that a name may take at the cost of others, and what stands where more of it was."""
+"""Columns that a name may take at the cost of others, and the mark of a cut."""
 _CURVE = 16
 """Columns of a curve."""
 _UNKNOWN = "-"
@@ -89,8 +89,7 @@ def runs(folders: Places = None, as_json: AsJson = False) -> None:
 
 
 def _row(name: str, summary: RunSummary, now: float) -> Sequence[str]:
-    from agent_r1_core.sparkline import sparkline
-    from agent_r1_core.terminal import shown_in_line
+    from agent_r1_core.terminal import shown_in_line, sparkline
     from agent_r1_core.work import duration
 
     steps = [_UNKNOWN if step is None else str(step) for step in (summary.step, summary.steps)]

@@ -24,9 +24,8 @@ from agent_r1_core.assembly.components import (
 from agent_r1_core.assembly.model_source import find_local_model, find_model
 from agent_r1_core.assembly.task_sets import load_tasks, set_names, tool_resources
 from agent_r1_core.chat import ChatTokenizer, DriftGuard
-from agent_r1_core.contracts.engine import Generation, Request, context_digest
+from agent_r1_core.contracts.engine import Generation, Request, Sampling, context_digest
 from agent_r1_core.contracts.env import EnvServices
-from agent_r1_core.contracts.sampling import Sampling
 from agent_r1_core.contracts.tool_format import ToolCall
 from agent_r1_core.errors import AgentR1Error, ConfigError, EpisodeError, TaskError
 from agent_r1_core.rollout import Episode, EpisodeServices, RolloutSettings
@@ -110,7 +109,6 @@ class Seat:
 
     @property
     def trajectory(self) -> Trajectory:
-        """The episode so far."""
         return self._episode.trajectory
 
     @property
@@ -120,7 +118,6 @@ class Seat:
         return runner.tools if runner is not None and self._settings.tool_format is not None else {}
 
     async def start(self) -> None:
-        """Start the episode."""
         await self._episode.start()
         self._request = self._episode.request()
         for message in self._episode.added:
@@ -199,7 +196,6 @@ class Seat:
         return line
 
     async def close(self) -> None:
-        """Close environment and tools."""
         try:
             await self._episode.close()
         finally:

@@ -80,7 +80,7 @@ def _earlier_metrics(resolved: ResolvedConfig) -> list[dict[str, Any]]:
 
 def _show(resolved: ResolvedConfig) -> None:
     """Print the configuration of a run; stdout is YAML."""
-    from agent_r1_core.assembly.estimate import estimate_memory
+    from agent_r1_core.assembly.memory import estimate_memory
     from agent_r1_core.terminal import shown
 
     unavailable = resolved.unavailable.get("distributed")  # a cluster may be planned where there is none

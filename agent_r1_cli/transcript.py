@@ -56,7 +56,6 @@ class Transcript:
             self._console = Console(file=self.stream, force_terminal=True, highlight=False, emoji=False)
 
     def legend(self) -> None:
-        """Explain the marks."""
         if self.colour:
             self._write("sampled by the policy (action mask 1)", _ACTION)
             self._write("  ", "")

@@ -1,4 +1,4 @@
-"""Shows what a player reads: an environment that tells its observations."""
+"""Shows a player the observations of an environment."""
 
 from __future__ import annotations
 
@@ -29,23 +29,18 @@ class Watched(ToolEnv):
         return _then(self._env.reset(task), self._begun)
 
     def step(self, action: Action) -> Any:
-        """Play the action and show the observation."""
         return _then(self._env.step(action), self._stepped)
 
     def close(self) -> Any:
-        """Close the environment."""
         return self._env.close()
 
     def tool_schemas(self) -> list[dict[str, Any]]:
-        """Those of the environment."""
         return self._env.tool_schemas()
 
     def stop_strings(self) -> tuple[str, ...]:
-        """Those of the environment."""
         return self._env.stop_strings()
 
     def instructions(self) -> str:
-        """Those of the environment."""
         return self._env.instructions()
 
     def _begun(self, given: Any) -> Observation:

@@ -13,6 +13,8 @@ from agent_r1_core.specs import (
     EngineSpec,
     EnvSpec,
     RewardSpec,
+    ScoreSpec,
+    SiteSpec,
     TaskSpec,
     ToolFormatSpec,
     ToolSpec,
@@ -42,6 +44,11 @@ def register_envs() -> Iterable[EnvSpec]:  # type: ignore[empty-body]
 @hookspec
 def register_rewards() -> Iterable[RewardSpec]:  # type: ignore[empty-body]
     """Process and outcome rewards."""
+
+
+@hookspec
+def register_scores() -> Iterable[ScoreSpec]:  # type: ignore[empty-body]
+    """Scores of evaluations."""
 
 
 @hookspec
@@ -77,3 +84,8 @@ def register_contexts() -> Iterable[ContextSpec]:  # type: ignore[empty-body]
 @hookspec
 def register_commands() -> Iterable[CommandSpec]:  # type: ignore[empty-body]
     """Commands of `agent-r1`."""
+
+
+@hookspec
+def register_sites() -> Iterable[SiteSpec]:  # type: ignore[empty-body]
+    """Sites, where the workers of a run are."""

@@ -111,7 +111,7 @@ def weights_shown(what: str) -> Iterator[None]:
 
 
 class _Counted:
-    """Stands where transformers would have a progress bar: over a sequence, or told of each step."""
+    """Replaces a progress bar of transformers: iterates over a sequence, or counts steps."""
 
     def __init__(self, work: Work, items: Iterable[Any] | None = None, total: int | None = None, **_: object) -> None:
         self._work, self._items = work, items
@@ -124,7 +124,6 @@ class _Counted:
             self.update()
 
     def update(self, count: float = 1) -> None:
-        """So many more are done."""
         self._work.advance(count)
 
     def __getattr__(self, name: str) -> Callable[..., None]:

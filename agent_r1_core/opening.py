@@ -2,7 +2,7 @@
 
 Reading takes regular files only, also through links, never waits, and reads no more than a bound. Writing takes regular
 files only, never through a link, and none that has a second name. What a library opens itself is checked just before;
-whoever swaps a file in between deceives that check, as does a file system that waits.
+a file that is swapped in between escapes that check, as does a file system that waits.
 """
 
 from __future__ import annotations

@@ -50,6 +50,12 @@ class RewardSpec(ComponentSpec):
     kind = "reward"
 
 
+class ScoreSpec(ComponentSpec):
+    """Declares a ScoreFn."""
+
+    kind = "score"
+
+
 class AlgorithmSpec(ComponentSpec):
     """Declares an Algorithm."""
 
@@ -94,3 +100,12 @@ class CommandSpec(ComponentSpec):
     """
 
     kind = "command"
+
+
+class SiteSpec(ComponentSpec):
+    """Declares a site, where the workers of a run are; its target is a function that opens one (`OpenSite`).
+
+    There are no aliases and presets.
+    """
+
+    kind = "site"

@@ -11,31 +11,12 @@ fewer turns. The policy takes its likeliest actions; its interval is Wilson's, o
 
 from __future__ import annotations
 
-import argparse
 import itertools
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import report
-
-if TYPE_CHECKING:
-    from agent_r1_core.config import ResolvedConfig
-
-RECIPE = "frozen_lake"
-
-
-def arguments() -> argparse.Namespace:
-    """The command line."""
-    options = report.parser(__doc__, "frozen_lake")
-    options.add_argument("--run", type=Path, help="the run whose policy is measured, on its own evaluation maps")
-    options.add_argument("--actions", type=int, nargs="+", default=[1, 2, 3], help="actions per turn")
-    options.add_argument("--maps", type=int, default=400, help="held-out maps")
-    chosen = options.parse_args()
-    if chosen.quick:
-        chosen.maps = 20
-    return chosen
 
 
 def transitions(lake: Any) -> np.ndarray:
@@ -64,39 +45,28 @@ def optimum(chances: np.ndarray, turns: int, actions: int) -> float:
     return float(values[0])
 
 
-def optima(env: Any, seeds: Iterable[int], budget: int, actions: Sequence[int]) -> dict[int, float]:
-    """The optimum's mean over maps, by actions per turn, with `budget` actions in all.
-
-    Args:
-        env: an environment `frozen_lake`.
-        seeds: of the maps.
-        budget: actions of an episode.
-        actions: per turn.
-    """
-    lakes = [transitions(env.make(seed)) for seed in seeds]
-    return {most: float(np.mean([optimum(lake, budget // most, most) for lake in lakes])) for most in actions}
-
-
-def resolved_for(run: Path | None, maps: int) -> ResolvedConfig:
-    """The recipe, or a run's configuration with its policy as the model, with so many maps to evaluate on."""
-    from agent_r1_core.training.api import resolve
-
-    policy = [] if run is None else [f"model.name={run}"]
-    return resolve(run or RECIPE, [f"evaluation.size={maps}", *policy], training=False)
-
-
 def main() -> None:
+    parser = report.parser(__doc__, "frozen_lake")
+    parser.add_argument("--run", type=Path, help="the run whose policy is measured, on its own evaluation maps")
+    parser.add_argument("--actions", type=int, nargs="+", default=[1, 2, 3], help="actions per turn")
+    parser.add_argument("--maps", type=int, default=400, help="held-out maps")
+    options = parser.parse_args()
     from agent_r1_core.evaluation.evaluator import EvaluationPlan
-    from agent_r1_core.training.api import evaluate
+    from agent_r1_core.training.api import evaluate, resolve
 
-    options = arguments()
-    resolved = resolved_for(options.run, options.maps)
+    maps = 20 if options.quick else options.maps
+    policy = [f"model.name={options.run}"] if options.run else []
+    resolved = resolve(options.run or "frozen_lake", [f"evaluation.size={maps}", *policy], training=False)
     source = resolved.config.tasks.eval_sets["eval"]
     if source is None:
         raise SystemExit(f"{options.run} holds its evaluation maps out of training; name a run with a tasks.eval")
-    env, tasks = resolved.make("env", resolved.config.env), resolved.make("tasks", source).load()[: options.maps]
+    env, tasks = resolved.make("env", resolved.config.env), resolved.make("tasks", source).load()[:maps]
     budget, own = env.config.max_turns * env.config.actions_per_turn, env.config.actions_per_turn
-    best = optima(env, [task.seed for task in tasks], budget, sorted({*options.actions, own}))
+    lakes = [transitions(env.make(task.seed)) for task in tasks]
+    best = {
+        most: float(np.mean([optimum(lake, budget // most, most) for lake in lakes]))
+        for most in sorted({*options.actions, own})
+    }
     rows: list[dict[str, Any]] = [
         {
             "actions per turn": most,

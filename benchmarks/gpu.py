@@ -16,22 +16,29 @@ Random weights, bfloat16, in the shape of Qwen2.5-3B with as many layers as trai
 
 The card's rate is measured with products of large matrices. An update's share of it counts six operations per weight
 and computed token (the head: per action token), so neither attention nor anything computed twice; tokens that a group
-has in common are computed once, and count once there. The kernels that took longest stand below learner and decoding.
+has in common are computed once, and count once there. The kernels that took longest follow learner and decoding.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import statistics
 import tempfile
+import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import report
+from gpu_learner import GIB, heads, make_learner, matrix_rate, operations, profiled, seconds_of, updates, wait
+from vs_trl import at_peer
 
 report.keep_calm()
 
-PARTS = ("learner", "head", "decoding", "step")
+ROWS = (1, 16, 64, 256)
+"""Of a decoding step."""
 TRAINED = 18
 """Bytes of a weight under training: itself, gradient and two moments in float32, and a copy in bfloat16."""
 ENGINE = 2
@@ -48,9 +55,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--layers", type=int, help="of the model; default: as many of its own as fit")
     options.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
     options.add_argument("--dtype", default="bfloat16", choices=["float32", "bfloat16"])
-    options.add_argument(
-        "--episodes", type=int, nargs="+", default=[64, 256], help="the first also counts for the step"
-    )
+    options.add_argument("--episodes", type=int, nargs="+", default=[64, 256], help="TRL plays as many as the first")
     options.add_argument("--prompt", type=int, default=512, help="tokens")
     options.add_argument("--new-tokens", type=int, default=256)
     options.add_argument("--microbatch", type=int, default=4096, help="training.max_tokens_per_microbatch")
@@ -67,12 +72,7 @@ def arguments() -> argparse.Namespace:
 
 
 def fitting_layers(shape: dict[str, Any], free: float) -> int:
-    """How many of its layers a model may have so that its training fits.
-
-    Args:
-        shape: fields of Qwen2Config.
-        free: bytes of the device.
-    """
+    """How many of its layers a model may have so that its training fits into the free bytes of a device."""
     hidden, inner = shape["hidden_size"], shape["intermediate_size"]
     key_share = shape.get("num_key_value_heads", 2) / shape.get("num_attention_heads", 4)
     layer = (2 + 2 * key_share) * hidden**2 + 3 * hidden * inner
@@ -95,26 +95,178 @@ def make_model(options: argparse.Namespace, home: Path) -> tuple[Path, int]:
     return make_folder(options.folder or home / "model", name, "bfloat16", options.device), layers
 
 
+def decoding(folder: Path, options: argparse.Namespace, rate: float) -> dict[str, Any]:
+    """The tables of the part `decoding`."""
+    import torch
+    from agent_r1_transformers.choice import choose_decoder
+
+    from agent_r1_core.contracts.engine import EngineModel
+    from agent_r1_core.engines.weights import load_module
+
+    rows: list[dict[str, Any]] = []
+    with torch.inference_mode():
+        module = load_module(EngineModel(str(folder), options.dtype, options.device))
+        decoder = choose_decoder(module)
+        for count in (4,) if options.quick else ROWS:
+            contexts = [[(7 * row + place) % 200 for place in range(options.prompt)] for row in range(count)]
+            _read(decoder, [context[:-1] for context in contexts])
+            alone = seconds_of(lambda: decoder.next_logits(contexts), options.device, 5 * options.repeats)  # noqa: B023
+            whole = seconds_of(lambda: _sampled(decoder, contexts), options.device, 5 * options.repeats)  # noqa: B023
+            graph = _as_a_graph(decoder, contexts, options) if options.device == "cuda" else None
+            rows.append(
+                {
+                    "rows": count,
+                    "model ms": 1e3 * alone,
+                    "with sampling ms": 1e3 * whole,
+                    "tokens/s": count / whole,
+                    "model as a CUDA graph ms": None if graph is None else 1e3 * graph,
+                    "model / graph": None if graph is None else alone / graph,
+                }
+            )
+        report.show(f"A step of {type(decoder).__name__} after {options.prompt} ids", rows)
+        kernels = profiled(lambda: _sampled(decoder, contexts), options.device)
+    report.show(f"Where the time of a step with {count} rows goes", kernels)
+    return {"decoding": rows, "step's kernels": kernels}
+
+
+def _read(decoder: Any, contexts: list[list[int]]) -> None:
+    """Fill the cache, a few rows at a time."""
+    for first in range(0, len(contexts), 16):
+        some = contexts[first : first + 16]
+        decoder.cache.reserve(len(contexts), len(contexts[0]) + 64)
+        decoder.read(first, [0] * len(some), some)
+
+
+def _sampled(decoder: Any, contexts: list[list[int]]) -> None:
+    from agent_r1_core.engines.sampling import choose
+    from agent_r1_core.testing import make_request
+
+    requests = [make_request(context, 8, row) for row, context in enumerate(contexts)]
+    choose(decoder.next_logits(contexts), requests, [0] * len(requests))
+
+
+def _as_a_graph(decoder: Any, contexts: list[list[int]], options: argparse.Namespace) -> float:
+    """Seconds of the model's part of a step, recorded once and played again."""
+    import torch
+
+    span = len(contexts[0])
+    ids = torch.tensor([context[-1:] for context in contexts], device=options.device)
+    positions = torch.full((len(contexts), 1), span - 1, device=options.device)
+    decoder.cache.place(0, positions, span)
+    mask = torch.arange(span, device=options.device) <= positions[:, None, :, None]
+
+    def step() -> None:
+        decoder.forward(ids, positions, mask, True, 0)
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):  # recording wants what is made in a first call to be there
+        step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return seconds_of(graph.replay, options.device, 5 * options.repeats)
+
+
+def steps(folder: Path, options: argparse.Namespace, rate: float) -> dict[str, Any]:
+    """The tables of the part `step`."""
+    said = peer(folder.absolute(), options) if options.trl_python is not None else None
+    rows = asyncio.run(our_steps(folder, options, rate))
+    report.show("A step: rollout, update, weights", rows)
+    tables: dict[str, Any] = {"step": rows}
+    if said is not None:
+        theirs, own = statistics.median(report.warm(said["seconds"])), rows[0]["s/step"]
+        tables["against TRL"] = [
+            {"side": "agent-r1", "s/step": own, "TRL / side": theirs / own, "peak GiB": rows[0]["peak GiB"]},
+            {"side": "TRL", "s/step": theirs, "TRL / side": 1.0, "peak GiB": said["peak_bytes"] / GIB},
+        ]
+        report.show(f"{options.episodes[0]} episodes a step", tables["against TRL"])
+    return tables
+
+
+async def our_steps(folder: Path, options: argparse.Namespace, rate: float) -> list[dict[str, Any]]:
+    """One row for each number of episodes at once, by engine and learner on one device, as in a training run."""
+    from workload import peak, served
+
+    rows = []
+    with peak(options.device) as found:
+        learner = make_learner(folder, options)
+        most = max(options.episodes)
+        async with served(folder, "transformers", options.dtype, options.device, most) as model:
+            for episodes in options.episodes:
+                steps = [
+                    await _step(model, learner, episodes, number, options) for number in range(options.repeats + 1)
+                ]
+                took = {name: statistics.median(step[name] for step, _ in steps[1:]) for name in steps[0][0]}
+                computed, work = operations(learner, steps[-1][1])
+                rows.append(
+                    {
+                        "episodes": episodes,
+                        "rollout s": took["rollout"],
+                        "rollout tokens/s": took["sampled"] / took["rollout"],
+                        "update s": took["update"],
+                        "learner tokens/s": took["tokens"] / took["update"],
+                        "computed tokens/s": computed / took["update"],
+                        "share of matrix rate %": 100 * work / took["update"] / rate,
+                        "weights s": took["weights"],
+                        "s/step": took["rollout"] + took["update"] + took["weights"],
+                    }
+                )
+    return [row | {"peak GiB": found.bytes / GIB} for row in rows]
+
+
+async def _step(
+    model: Any, learner: Any, episodes: int, number: int, options: argparse.Namespace
+) -> tuple[dict[str, float], Any]:
+    """Play, update and load weights: the seconds of each and the tokens, and the groups."""
+    moments = [time.perf_counter()]
+    result = await model.play(episodes, options.new_tokens, number, turns=1, prompt=options.prompt)
+    moments.append(time.perf_counter())
+    learner.update(result.groups, 1)
+    wait(options.device)
+    moments.append(time.perf_counter())
+    await model.engine.load_weights(learner.policy.weights(), number)
+    wait(options.device)
+    moments.append(time.perf_counter())
+    took = dict(zip(("rollout", "update", "weights"), (b - a for a, b in pairwise(moments)), strict=True))
+    took["sampled"] = sum(one.action_tokens for one in result.trajectories)
+    took["tokens"] = sum(one.tokens for one in result.trajectories)
+    return took, result.groups
+
+
+def peer(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """What TRL says of its steps."""
+    numbers = {
+        "--steps": options.repeats + 2,
+        "--rollouts": options.episodes[0],
+        "--micro": min(options.micro, options.episodes[0]),
+        "--prompt": options.prompt,
+        "--completion": options.new_tokens,
+    }
+    words = [word for pair in numbers.items() for word in pair]
+    precision = ["--bf16"] if options.dtype == "bfloat16" else []
+    return at_peer(options.trl_python.absolute(), "peer_trl.py", "continue", "--model", folder, *words, *precision)
+
+
+PARTS: dict[str, Callable[[Path, argparse.Namespace, float], dict[str, Any]]] = {
+    "learner": updates,
+    "head": heads,
+    "decoding": decoding,
+    "step": steps,
+}
+
+
 def main() -> None:
     options = arguments()
-    import gpu_decoding
-    import gpu_learner
-    import gpu_step
-
-    measured: dict[str, Callable[[Path, argparse.Namespace, float], dict[str, Any]]] = {
-        "learner": gpu_learner.updates,
-        "head": gpu_learner.heads,
-        "decoding": gpu_decoding.decoding,
-        "step": gpu_step.steps,
-    }
     with tempfile.TemporaryDirectory() as home:
         folder, layers = make_model(options, Path(home))
-        rate = gpu_learner.matrix_rate(options.device, options.dtype)
+        rate = matrix_rate(options.device, options.dtype)
         print(f"{options.shape} with {layers} layers, {options.dtype}, {options.device}; ", end="")
         print(f"matrix rate: {rate / 1e12:.3g} tera-operations a second", flush=True)
         tables: dict[str, Any] = {"layers": layers, "matrix_rate": rate}
         for part in options.parts:
-            tables |= measured[part](folder, options, rate)
+            tables |= PARTS[part](folder, options, rate)
     report.save(options.out, options, tables)
 
 

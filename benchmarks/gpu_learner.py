@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def operations(learner: Any, groups: list[Any]) -> tuple[int, float]:
 
 def updates(folder: Path, options: argparse.Namespace, rate: float) -> dict[str, Any]:
     """The tables of the part `learner`."""
-    from learner import rollout
+    from workload import random_groups
 
     begun = time.perf_counter()
     learner = make_learner(folder, options)
@@ -84,19 +85,16 @@ def updates(folder: Path, options: argparse.Namespace, rate: float) -> dict[str,
         print("attention takes a kernel for each span here, and nothing else")
     workloads = QUICK if options.quick or options.shape == "tiny" else WORKLOADS
     vocabulary = min(learner.policy.head.vocabulary, 100_000)
+    played = {name: random_groups(**form, vocabulary=vocabulary, flat=False) for name, form in workloads.items()}
     with _learner_as(learner, own, True):  # makes the optimiser's moments, which are there from then on
-        learner.update(rollout(**next(iter(workloads.values())), vocabulary=vocabulary, flat=False), 1)
-    for name, form in workloads.items():
-        groups = rollout(**form, vocabulary=vocabulary, flat=False)
+        learner.update(next(iter(played.values())), 1)
+    for name, groups in played.items():
         for checkpointing in (False, True):
             for mask in dict.fromkeys((own, None)):
                 row = {"rollout": name, "attention": "a kernel for each span" if mask is None else "one kernel"}
                 with _learner_as(learner, mask, checkpointing):
                     rows.append(row | {"checkpointing": checkpointing} | _updated(learner, groups, options, rate))
-        report.show(
-            f"Updates from {name}; the peak is above weights and moments",
-            [row for row in rows if row["rollout"] == name],
-        )
+    report.show("Updates; the peak is above weights and moments", rows)
     with _learner_as(learner, own, True):
         kernels = profiled(lambda: learner.update(groups, 1), options.device)
     report.show("Where the time of the last such update goes, with checkpointing", kernels)
@@ -122,7 +120,7 @@ def _learner_as(learner: Any, mask: Any, checkpointing: bool) -> Iterator[None]:
 def _updated(learner: Any, groups: list[Any], options: argparse.Namespace, rate: float) -> dict[str, Any]:
     """Time and peak memory of an update; nothing but None where it does not fit into the device."""
     import torch
-    from memory import peak
+    from workload import peak
 
     computed, work = operations(learner, groups)
     tokens = sum(one.tokens for group in groups for one in group.trajectories)
@@ -145,7 +143,7 @@ def _updated(learner: Any, groups: list[Any], options: argparse.Namespace, rate:
 def heads(folder: Path, options: argparse.Namespace, rate: float) -> dict[str, Any]:
     """The table of the part `head`: as the learner computes it, and by a log-softmax over all logits."""
     import torch
-    from memory import peak
+    from workload import peak
 
     from agent_r1_core.learning.head import Head
     from agent_r1_core.models import load_model
@@ -158,20 +156,19 @@ def heads(folder: Path, options: argparse.Namespace, rate: float) -> dict[str, A
         table = torch.log_softmax(head.logits(hidden), -1)
         return table.gather(1, ids[:, None])[:, 0]
 
+    def work(way: Any, hidden: Any, ids: Any) -> None:
+        with torch.autocast(options.device, kind, enabled=options.dtype == "bfloat16"):
+            logprobs = way(hidden, ids)
+        logprobs.sum().backward()
+
     ways = {"in chunks": lambda hidden, ids: head.logprobs(hidden, ids, 1.0)[0], "by all logits": by_all_logits}
     for tokens in (64,) if options.quick else (1024, 4096, 16384):
         hidden = torch.randn(tokens, width, device=options.device, requires_grad=True)
         ids = torch.randint(head.vocabulary, (tokens,), device=options.device)
         for name, way in ways.items():
-
-            def work(way: Any = way, hidden: Any = hidden, ids: Any = ids) -> None:
-                with torch.autocast(options.device, kind, enabled=options.dtype == "bfloat16"):
-                    logprobs = way(hidden, ids)
-                logprobs.sum().backward()
-
             row: dict[str, Any] = {"tokens": tokens, "log-probs": name, "ms": None, "peak GiB": None}
             with suppress(torch.OutOfMemoryError), peak(options.device) as found:
-                row["ms"] = 1e3 * seconds_of(work, options.device, options.repeats)
+                row["ms"] = 1e3 * seconds_of(partial(work, way, hidden, ids), options.device, options.repeats)
             if row["ms"] is None:
                 torch.cuda.empty_cache()
             else:
@@ -197,16 +194,9 @@ def profiled(work: Callable[[], object], device: str) -> list[dict[str, Any]]:
     if device == "cuda":
         kernels = [event for event in kernels if str(event.device_type).endswith("CUDA")]
     kernels.sort(key=lambda event: -getattr(event, took))
-    total = sum(getattr(event, took) for event in kernels)
-    rows = [_kernel(event.key, event.count, getattr(event, took), wall) for event in kernels[:KERNELS]]
-    return [*rows, _kernel("all together", sum(event.count for event in kernels), total, wall)]
-
-
-def _kernel(name: str, calls: int, microseconds: float, wall: float) -> dict[str, Any]:
-    plain = name.replace("|", " ")
-    return {
-        "operation": plain if len(plain) <= 80 else plain[:77] + "...",
-        "calls": calls,
-        "ms": microseconds / 1e3,
-        "share of the wall clock %": 100 * microseconds / wall,
-    }
+    found = [(event.key.replace("|", " "), event.count, getattr(event, took)) for event in kernels]
+    found.insert(KERNELS, ("all together", sum(one[1] for one in found), sum(one[2] for one in found)))
+    return [
+        {"operation": name[:80], "calls": calls, "ms": spent / 1e3, "share of the wall clock %": 100 * spent / wall}
+        for name, calls, spent in found[: KERNELS + 1]
+    ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
+from peer_trl import multiply
 from pydantic import Field
 
 from agent_r1_core import ComponentConfig, RewardFn, RewardSpec, Task, TaskSource, TaskSpec, Tool, ToolSpec, hookimpl
@@ -18,51 +18,23 @@ class Multiply(Tool):
     """Multiplies two integers."""
 
     class Config(ComponentConfig):
-        """Options of `multiply`."""
-
         latency: float = Field(0.0, ge=0)
         """Seconds that a call takes."""
-        blocking: bool = False
-        """Whether a call blocks its thread."""
 
     class Arguments(ToolArguments):
-        """Arguments of a call."""
-
         a: int
-        """The first integer."""
         b: int
-        """The second integer."""
-
-    def __init__(self, config: Any = None) -> None:
-        super().__init__(config)
-        if self.config.blocking:
-            self.run = self.block  # type: ignore[method-assign, assignment]
 
     def schema(self) -> dict[str, Any]:
         """The schema that transformers makes of the peer's function, so that both prompts are equal token by token."""
-        properties = {
-            "a": {"type": "integer", "description": "The first integer."},
-            "b": {"type": "integer", "description": "The second integer."},
-        }
-        return {
-            "type": "function",
-            "function": {
-                "name": "multiply",
-                "description": "Multiplies two integers.",
-                "parameters": {"type": "object", "properties": properties, "required": ["a", "b"]},
-                "return": {"type": "integer", "description": "The product of the two integers."},
-            },
-        }
+        from transformers.utils import get_json_schema
+
+        return dict(get_json_schema(multiply))
 
     async def run(self, arguments: Any, context: Any) -> int:
         """The product, after the latency."""
         if self.config.latency:
             await asyncio.sleep(self.config.latency)
-        return int(arguments.a * arguments.b)
-
-    def block(self, arguments: Any, context: Any) -> int:
-        """The same, blocking the thread."""
-        time.sleep(self.config.latency)
         return int(arguments.a * arguments.b)
 
 
@@ -85,17 +57,14 @@ class Correct(RewardFn):
 
 @hookimpl
 def register_tools() -> list[ToolSpec]:
-    """The tool."""
     return [ToolSpec("multiply", ":Multiply", "multiplies two integers")]
 
 
 @hookimpl
 def register_tasks() -> list[TaskSpec]:
-    """The questions."""
     return [TaskSpec("products", ":Products", "products of two digits")]
 
 
 @hookimpl
 def register_rewards() -> list[RewardSpec]:
-    """The reward."""
     return [RewardSpec("correct", ":Correct", "1 where the last reply is the product")]

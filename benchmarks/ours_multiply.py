@@ -4,7 +4,7 @@
 
 Trains by the recipe multiply.yaml. A step is `time/step` of the run's metrics: rollout, rewards, gradient, optimiser,
 new weights in the engine, and the trajectories written to disk; no evaluation and no checkpoint falls into it. The
-last line is JSON: seconds of every step and of its parts.
+last line is JSON: seconds and processor seconds of every step, seconds of its parts, and means over the steps.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import statistics
 import tempfile
 import time
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from clock import StepClock, step_clock
+from multiply import Multiply
 
 from agent_r1_core import train
 from agent_r1_core.chat import ChatTokenizer
@@ -26,32 +27,26 @@ from agent_r1_core.evaluation.listener import Silence
 
 RECIPE = Path(__file__).resolve().parent / "multiply.yaml"
 COMPLETION = 96
+MEANS = {
+    "reward": "reward/mean",
+    "without_spread": "health/groups_without_spread",
+    "action_tokens": "episode/action_tokens",
+    "calls": "tools/calls",
+    "turns": "episode/turns",
+}
 
 
 class StepEnds(Silence):
-    """A tracker that records the clock and the event loop's thread time at the end of each step."""
+    """The processor time of this process when training begins, and after each step."""
 
-    def __init__(self, clock: StepClock) -> None:
-        self._clock = clock
-        self.engine: list[float] = []
-        """Seconds in which the engine computed, per step."""
-        self.loop_cpu: list[float] = []
-        """Processor seconds of the event loop's thread, which neither samples nor learns, per step."""
+    def __init__(self) -> None:
         self.cpu: list[float] = []
-        """Processor seconds of the process, per step."""
-        self._cpu = self._all_cpu = 0.0
 
     def begin(self, done: int, steps: int) -> None:
-        """Start counting."""
-        self._cpu, self._all_cpu = time.thread_time(), time.process_time()
+        self.cpu.append(time.process_time())
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Record the step."""
-        now, cpu, all_cpu = time.perf_counter(), time.thread_time(), time.process_time()
-        self.engine.append(self._clock.engine_seconds(now - metrics["time/step"], now))
-        self.loop_cpu.append(cpu - self._cpu)
-        self.cpu.append(all_cpu - self._all_cpu)
-        self._cpu, self._all_cpu = cpu, all_cpu
+        self.cpu.append(time.process_time())
 
 
 def arguments() -> argparse.Namespace:
@@ -61,54 +56,39 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--steps", type=int, default=8)
     options.add_argument("--rollouts", type=int, default=64, help="a multiple of 8")
     options.add_argument("--latency", type=float, default=0.0, help="seconds of a call")
-    options.add_argument("--blocking", action="store_true", help="calls block their threads")
     options.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
     options.add_argument("--keep-all", action="store_true", help="compute groups without spread, too")
-    options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="further overrides")
     return options.parse_args()
-
-
-def prompt_tokens(model: Path) -> int:
-    """Tokens of every question; each digit is one token."""
-    from multiply import Multiply
-
-    messages: Any = [{"role": "system", "content": "Use tools."}, {"role": "user", "content": "What is 3 * 4?"}]
-    tokenizer = ChatTokenizer.from_folder(model)
-    return len(tokenizer.encode(tokenizer.template.render(messages, [Multiply().schema()])))
 
 
 def main() -> None:
     options = arguments()
-    prompt = prompt_tokens(options.model)
-    with tempfile.TemporaryDirectory() as folder, step_clock() as clock:
-        listener = StepEnds(clock)
+    tokenizer, ends = ChatTokenizer.from_folder(options.model), StepEnds()
+    asked: Any = [{"role": "system", "content": "Use tools."}, {"role": "user", "content": "What is 3 * 4?"}]
+    # Of every question: each digit is one token.
+    prompt = len(tokenizer.encode(tokenizer.template.render(asked, [Multiply().schema()])))
+    with tempfile.TemporaryDirectory() as folder:
         overrides = [
             f"model.name={options.model}",
             f"model.dtype={options.dtype}",
             "model.device=cpu",
-            f"tools=[{{name: multiply, latency: {options.latency}, blocking: {str(options.blocking).lower()}}}]",
+            f"tools=[{{name: multiply, latency: {options.latency}}}]",
             f"env.max_tokens={prompt + COMPLETION}",
             f"training.steps={options.steps}",
             f"training.tasks_per_step={options.rollouts // 8}",
             f"training.skip_without_gradient={str(not options.keep_all).lower()}",
             f"run.dir={folder}",
-            *options.set,
         ]
-        lines = train(RECIPE, overrides, listener=listener).metrics()
-    seconds = [line["time/step"] for line in lines]
-    means = {
-        "reward": "reward/mean",
-        "without_spread": "health/groups_without_spread",
-        "action_tokens": "episode/action_tokens",
-        "calls": "tools/calls",
-        "turns": "episode/turns",
-    }
+        lines = train(RECIPE, overrides, listener=ends).metrics()
     found: dict[str, Any] = {
-        own: statistics.fmean(line[name] for line in lines if name in line) for own, name in means.items()
+        own: statistics.fmean(line[name] for line in lines if name in line) for own, name in MEANS.items()
     }
     parts = {part: [line[f"time/{part}"] for line in lines] for part in ("rollout", "update", "weights", "tools")}
-    own = {"engine": listener.engine, "loop_cpu": listener.loop_cpu, "cpu": listener.cpu, "prompt_tokens": prompt}
-    print(json.dumps({"seconds": seconds, **parts, **found, **own}))
+    seconds = {
+        "seconds": [line["time/step"] for line in lines],
+        "cpu": [after - before for before, after in pairwise(ends.cpu)],
+    }
+    print(json.dumps({**seconds, **parts, **found, "prompt_tokens": prompt}))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 TAGS = ["<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"]
+TEMPLATE = (Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja").read_text(encoding="utf-8")
+"""One that TRL can read calls in."""
 
 
 def conversation(a: int, b: int) -> list[dict[str, Any]]:
@@ -39,16 +41,6 @@ def conversation(a: int, b: int) -> list[dict[str, Any]]:
     ]
 
 
-def digits(rng: random.Random) -> tuple[int, int]:
-    """The factors of a question."""
-    return rng.randint(1, 9), rng.randint(1, 9)
-
-
-def chat_template() -> str:
-    """One that TRL can read calls in."""
-    return (Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja").read_text(encoding="utf-8")
-
-
 def base_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     """The tokenizer of a model whose turns end with `<|im_end|>`."""
     tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, padding_side="left", pad_token="<|endoftext|>")
@@ -56,31 +48,29 @@ def base_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
         raise SystemExit(
             f"turns of {folder} end with {tokenizer.eos_token}; give a model whose turns end with <|im_end|>"
         )
-    tokenizer.chat_template = chat_template()
+    tokenizer.chat_template = TEMPLATE
     return tokenizer
 
 
 def make_tokenizer(rng: random.Random) -> PreTrainedTokenizerFast:
     """A byte-level BPE of 768 pieces, trained on conversations in TRL's Qwen2.5 template."""
-    template = chat_template()
     pieces = Tokenizer(models.BPE())
     pieces.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     pieces.decoder = decoders.ByteLevel()
-    renderer = PreTrainedTokenizerFast(tokenizer_object=pieces, chat_template=template)
-    texts = [
-        renderer.apply_chat_template(conversation(*digits(rng)), tools=[multiply], tokenize=False) for _ in range(400)
-    ]
+    renderer = PreTrainedTokenizerFast(tokenizer_object=pieces, chat_template=TEMPLATE)
+    said = [conversation(rng.randint(1, 9), rng.randint(1, 9)) for _ in range(400)]
+    texts = [renderer.apply_chat_template(one, tools=[multiply], tokenize=False) for one in said]
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=768, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
+    pieces.train_from_iterator(
+        texts,
+        trainers.BpeTrainer(vocab_size=768, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False),
     )
-    pieces.train_from_iterator(texts, trainer)
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=pieces,
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
         padding_side="left",
-        chat_template=template,
+        chat_template=TEMPLATE,
     )
     tokenizer.add_tokens(TAGS)
     return tokenizer
@@ -131,7 +121,7 @@ def teach(
     optimiser = torch.optim.AdamW(model.parameters(), lr=lr, betas=(0.9, 0.95), weight_decay=0.0)
     for step in range(steps):
         optimiser.param_groups[0]["lr"] = lr * min((step + 1) / min(30, steps / 4), max(0.05, 1 - step / steps))
-        pairs = [known[digits(rng)] for _ in range(batch)]
+        pairs = [known[rng.randint(1, 9), rng.randint(1, 9)] for _ in range(batch)]
         width = max(len(ids) for ids, _ in pairs)
         lengths = torch.tensor([len(ids) for ids, _ in pairs])
         loss = model(

@@ -19,11 +19,12 @@ import random
 import statistics
 import tempfile
 import time
+from functools import wraps
+from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
-LATENCY = 0.0
 QUIET: dict[str, Any] = {
     "gradient_checkpointing": False,
     "logging_steps": 1,
@@ -49,18 +50,15 @@ def multiply(a: int, b: int) -> int:
     return a * b
 
 
-async def slow_multiply(a: int, b: int) -> int:
-    await asyncio.sleep(LATENCY)
-    return a * b
+def slowly(latency: float) -> Any:
+    """The tool, which takes its time."""
 
+    @wraps(multiply)
+    async def waiting(a: int, b: int) -> int:
+        await asyncio.sleep(latency)
+        return a * b
 
-def blocking_multiply(a: int, b: int) -> int:
-    time.sleep(LATENCY)
-    return a * b
-
-
-for slow in (slow_multiply, blocking_multiply):
-    slow.__name__, slow.__doc__ = "multiply", multiply.__doc__
+    return waiting
 
 
 def correct(completions: list[Any], answer: list[int], **kwargs: Any) -> list[float]:
@@ -77,11 +75,8 @@ def parity(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
 def products() -> list[dict[str, Any]]:
     """The questions."""
     system = {"role": "system", "content": "Use tools."}
-    return [
-        {"prompt": [system, {"role": "user", "content": f"What is {a} * {b}?"}], "answer": a * b}
-        for a in range(1, 10)
-        for b in range(1, 10)
-    ]
+    asked = lambda a, b: [system, {"role": "user", "content": f"What is {a} * {b}?"}]
+    return [{"prompt": asked(a, b), "answer": a * b} for a in range(1, 10) for b in range(1, 10)]
 
 
 def words(tokenizer: Any, length: int, count: int = 256) -> list[dict[str, Any]]:
@@ -99,7 +94,6 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--steps", type=int, default=8)
     options.add_argument("--rollouts", type=int, default=64, help="a multiple of 8")
     options.add_argument("--latency", type=float, default=0.0, help="seconds of a call")
-    options.add_argument("--blocking", action="store_true", help="the tool is not asynchronous")
     options.add_argument("--prompt", type=int, default=512, help="tokens of a prompt of `continue`")
     options.add_argument("--completion", type=int, default=96)
     options.add_argument("--bf16", action="store_true", help="bfloat16 autocast")
@@ -128,10 +122,7 @@ def settings(options: argparse.Namespace, cuda: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    global LATENCY
     options = arguments()
-    LATENCY = options.latency
-
     import torch
     from datasets import Dataset
     from transformers import PreTrainedTokenizerFast, TrainerCallback
@@ -161,7 +152,7 @@ def main() -> None:
     own: dict[str, Any] = {"reward_funcs": parity}
     rows, more = words(tokenizer, options.prompt), {"max_steps": options.steps}
     if options.task == "multiply":
-        own = {"reward_funcs": correct, "tools": [blocking_multiply if options.blocking else slow_multiply]}
+        own = {"reward_funcs": correct, "tools": [slowly(options.latency)]}
         rows, more = products(), {"max_tool_calling_iterations": 2}
     trainer = GRPOTrainer(
         model=options.model,
@@ -172,7 +163,8 @@ def main() -> None:
         **own,
     )
     trainer.train()
-    print(json.dumps({"seconds": seconds, "cpu": cpu, **said(trainer.state.log_history), "peak_bytes": peak(cuda)}))
+    memory = torch.cuda.max_memory_allocated() if cuda else 1024 * getrusage(RUSAGE_SELF).ru_maxrss
+    print(json.dumps({"seconds": seconds, "cpu": cpu, **said(trainer.state.log_history), "peak_bytes": memory}))
 
 
 def said(history: list[dict[str, Any]]) -> dict[str, float | None]:
@@ -185,17 +177,6 @@ def said(history: list[dict[str, Any]]) -> dict[str, float | None]:
     }
     found = {own: [line[name] for line in history if name in line] for own, name in names.items()}
     return {own: statistics.fmean(values) if values else None for own, values in found.items()}
-
-
-def peak(cuda: bool) -> int:
-    """Peak memory in bytes: of the GPU, else of the process."""
-    if cuda:
-        import torch
-
-        return int(torch.cuda.max_memory_allocated())
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """How near is a real model's speed on this CPU to what the machine can do, in rollouts and updates?
 
     python benchmarks/real_model.py MODEL_FOLDER
-    python benchmarks/real_model.py MODEL_FOLDER --llama-python PYTHON --gguf FILE
 
 Two tables. `rollout`: sampled tokens a second of each engine by episodes at once, in groups of 8 that share a random
 prompt of 150 ids; every episode samples 64 ids at temperature 1, whatever they are. `update`: the learner's forward and
@@ -12,9 +11,8 @@ on large matrices, and the weights at the rate at which torch reads memory; cont
 rates are measured with the same threads between the other measurements, since all take turns. Limits and shares of them
 are in processor seconds, of all threads, which other work on the machine disturbs less than seconds; medians.
 
-llama.cpp runs where options name a Python with llama-cpp-python and a GGUF file of the same model. An engine that
-cannot start here is left out, and says why. Without a folder the bundled model is measured. A full run of a model with
-135 M parameters takes about half an hour.
+An engine that cannot start here is left out, and says why. Without a folder the bundled model is measured. A full run
+of a model with 135 M parameters takes about half an hour.
 """
 
 from __future__ import annotations
@@ -24,13 +22,12 @@ import asyncio
 import random
 import statistics
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import report
-from peer_llama import Peer
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.model_size import ModelSize
@@ -38,6 +35,8 @@ if TYPE_CHECKING:
 report.keep_calm()
 
 GROUP, PROMPT, ACTION, OBSERVATION = 8, 150, 25, 40
+BYTES, SIDE, PRODUCTS = 2**28, 1024, 8
+"""Of reading memory once, and of products of square matrices."""
 Times = dict[str, list[tuple[float, float]]]
 """By what was measured: seconds, and processor seconds."""
 
@@ -54,15 +53,10 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--episodes", type=int, nargs="+", default=[1, 8, 32, 64])
     options.add_argument("--new-tokens", type=int, default=64)
     options.add_argument("--groups", type=int, default=8, help="groups of 8 episodes of the update")
-    options.add_argument("--llama-python", help="a Python with llama-cpp-python")
-    options.add_argument("--gguf", type=Path, help="the model as a GGUF file in float16 or float32")
-    options.set_defaults(device="cpu")
     chosen = options.parse_args()
     if chosen.quick:
         chosen.engines, chosen.repeats, chosen.episodes, chosen.new_tokens = ["transformers"], 2, [1, 16], 8
         chosen.groups = 2
-    if bool(chosen.llama_python) != bool(chosen.gguf):
-        options.error("llama.cpp needs both --llama-python PYTHON and --gguf FILE")
     return chosen
 
 
@@ -73,42 +67,35 @@ def prompts(episodes: int, seed: int, vocabulary: int) -> list[list[int]]:
     return [own[episode // GROUP] for episode in range(episodes)]
 
 
-def timed(times: Times, what: str, work: Callable[[], object]) -> None:
-    """Add how long the work takes in this process."""
+@contextmanager
+def timed(times: Times, what: str) -> Iterator[None]:
+    """Add how long the work of the context takes in this process."""
     begun, cpu = time.perf_counter(), time.process_time()
-    work()
+    yield
     times.setdefault(what, []).append((time.perf_counter() - begun, time.process_time() - cpu))
 
 
-@dataclass
-class Machine:
-    """What torch can do here, in work of a fixed size."""
+def measure_machine(times: Times, dtype: str) -> None:
+    """Time reading memory, and products of large matrices, by torch."""
+    import torch
 
-    dtype: str
-    bytes_read: int = 2**28
-    side: int = 1024
-    products: int = 8
-
-    def measure(self, times: Times) -> None:
-        """Time reading memory, and a product of large matrices."""
-        import torch
-
-        read = torch.ones(self.bytes_read // 4)
-        left, right = (torch.ones(self.side, self.side, dtype=getattr(torch, self.dtype)) for _ in range(2))
-        with torch.inference_mode():
-            timed(times, "reading", lambda: read.amax())
-            timed(times, "products", lambda: [left @ right for _ in range(self.products)])
-
-    def rates(self, times: Times) -> list[tuple[float, float]]:
-        """Bytes and FLOPs a processor second, measurement by measurement."""
-        flops = 2 * self.side**3 * self.products
-        pairs = zip(times["reading"], times["products"], strict=True)
-        return [(self.bytes_read / read, flops / product) for (_, read), (_, product) in pairs]
+    read = torch.ones(BYTES // 4)
+    left, right = (torch.ones(SIDE, SIDE, dtype=getattr(torch, dtype)) for _ in range(2))
+    with torch.inference_mode(), timed(times, "reading"):
+        read.amax()
+    with torch.inference_mode(), timed(times, "products"):
+        for _ in range(PRODUCTS):
+            left @ right
 
 
-def rollout_limit(size: ModelSize, episodes: int, options: argparse.Namespace, rates: tuple[float, float]) -> float:
+def rates(times: Times) -> list[tuple[float, float]]:
+    """Bytes and FLOPs a processor second of this machine, measurement by measurement."""
+    pairs = zip(times["reading"], times["products"], strict=True)
+    return [(BYTES / read, 2 * SIDE**3 * PRODUCTS / product) for (_, read), (_, product) in pairs]
+
+
+def rollout_limit(size: ModelSize, episodes: int, options: argparse.Namespace, bandwidth: float, rate: float) -> float:
     """Processor seconds."""
-    bandwidth, rate = rates
     weights = size.parameters - size.root + size.head
     attention = 4 * size.layers * size.heads * size.head_size
     step = episodes * (2 * weights + attention * (PROMPT + options.new_tokens / 2))
@@ -133,43 +120,33 @@ async def rollouts(options: argparse.Namespace, size: ModelSize, vocabulary: int
     from agent_r1_core.errors import AgentR1Error
     from agent_r1_core.plugins import Registry
 
-    machine, times, sampling = Machine(options.dtype), Times(), Sampling(max_new_tokens=options.new_tokens)
+    times, sampling = Times(), Sampling(max_new_tokens=options.new_tokens)
     engines: dict[str, Any] = {}
     for name in options.engines:
-        engine = Registry.discover().create("engine", {"name": name, "max_episodes": max(options.episodes)}, "engine")
+        engine = Registry.discover().create("engine", {"name": name, "max_episodes": max(options.episodes)})
         try:
             await engine.start(EngineModel(folder=str(options.model), dtype=options.dtype))
             engines[name] = engine
         except AgentR1Error as error:
             print(f"{name} is left out: {error}", flush=True)
-    llama = None
-    if options.gguf:
-        room = max(options.episodes), PROMPT + options.new_tokens
-        llama = Peer(options.llama_python, options.gguf, *room, options.threads)
     for repeat in range(options.repeats + 1):
         if repeat == 1:
             times.clear()  # the first warms up
-        machine.measure(times)
+        measure_machine(times, options.dtype)
         for episodes in options.episodes:
             contexts = prompts(episodes, 1000 * repeat + episodes, vocabulary)
             requests = [Request(tuple(ids), sampling, seed=number) for number, ids in enumerate(contexts)]
             for name, engine in engines.items():
-                begun, cpu = time.perf_counter(), time.process_time()
-                await engine.generate_batch(requests)
-                took = time.perf_counter() - begun, time.process_time() - cpu
-                times.setdefault(f"{name}/{episodes}", []).append(took)
-            if llama is not None:
-                times.setdefault(f"llama.cpp/{episodes}", []).append(llama.generate(contexts, options.new_tokens))
+                with timed(times, f"{name}/{episodes}"):
+                    await engine.generate_batch(requests)
     for engine in engines.values():
         await engine.close()
-    if llama is not None:
-        llama.close()
     rows: list[dict[str, Any]] = []
     for episodes in options.episodes:
-        limits = [rollout_limit(size, episodes, options, rates) for rates in machine.rates(times)]
+        limits = [rollout_limit(size, episodes, options, *one) for one in rates(times)]
         sampled = float(episodes * options.new_tokens)
         row: dict[str, Any] = {"episodes": episodes, "limit tokens/cpu s": sampled / statistics.median(limits)}
-        for name in (*engines, *(["llama.cpp"] if llama else [])):
+        for name in engines:
             own = times[f"{name}/{episodes}"]
             row[f"{name} tokens/s"] = sampled / statistics.median(wall for wall, _ in own)
             row[f"{name} tokens/cpu s"] = sampled / statistics.median(cpu for _, cpu in own)
@@ -193,15 +170,16 @@ def updates(options: argparse.Namespace, size: ModelSize, vocabulary: int) -> li
             pairs = [(prompt, first), (seen, second)]
             own.append(make_trajectory(pairs, task=task, sample=sample, reward=float(sample % 2)))
         groups.append(Group(task, own))
-    learner = make_learner(options.model, options.dtype, options.device, skip_without_gradient=False)
-    machine, times = Machine(options.dtype), Times()
+    learner = make_learner(options.model, options.dtype, "cpu", skip_without_gradient=False)
+    times = Times()
     for repeat in range(options.repeats + 1):
         if repeat == 1:
             times.clear()
-        machine.measure(times)
-        timed(times, "update", lambda: learner.update(groups, 1))
+        measure_machine(times, options.dtype)
+        with timed(times, "update"):
+            learner.update(groups, 1)
     flops, own_times = update_flops(size, options.groups), times["update"]
-    limits = [flops / rate for _, rate in machine.rates(times)]
+    limits = [flops / rate for _, rate in rates(times)]
     seconds = statistics.median(wall for wall, _ in own_times)
     tokens = GROUP * options.groups * (PROMPT + 2 * ACTION + OBSERVATION)
     return [

@@ -7,9 +7,9 @@ import json
 import math
 import os
 import platform
+import re
 import statistics
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,25 +44,18 @@ def show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     if not rows:
         print("(nothing was measured)")
         return
-    columns = list(rows[0])
-    cells = [columns, *([_text(row.get(column)) for column in columns] for row in rows)]
-    widths = [max(len(line[place]) for line in cells) for place in range(len(columns))]
-    for number, line in enumerate(cells):
-        print("| " + " | ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) + " |")
-        if number == 0:
-            print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    sys.stdout.flush()
+    cells = [list(rows[0]), *([_text(row.get(column)) for column in rows[0]] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in cells]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    print("\n".join(lines), flush=True)
 
 
 def _text(value: Any) -> str:
     """A cell; numbers have about three significant digits."""
-    if value is None:
-        return ""
-    if isinstance(value, bool) or not isinstance(value, float):
-        return str(value)
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.3g}" if abs(value) < 100 else f"{value:.1f}"
+    if not isinstance(value, float):
+        return "" if value is None else str(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}" if abs(value) < 100 else f"{value:.1f}"
 
 
 def save(path: Path, options: argparse.Namespace, tables: Mapping[str, Any]) -> None:
@@ -78,17 +71,14 @@ def machine() -> dict[str, Any]:
     """Processor, cores that this process may use, Python and torch."""
     import torch
 
+    info = Path("/proc/cpuinfo")
+    found = re.search(r"model name\s*: (.*)", info.read_text(encoding="utf-8")) if info.is_file() else None
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    facts = {"processor": _processor(), "cores": cores, "python": platform.python_version(), "torch": torch.__version__}
+    facts = {"processor": found[1] if found else platform.machine(), "cores": cores}
+    facts |= {"python": platform.python_version(), "torch": torch.__version__}
     if torch.cuda.is_available():
         facts["gpu"] = torch.cuda.get_device_name(0)
     return facts
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.is_file() else []
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def fresh(command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -118,12 +108,11 @@ def warm(seconds: Sequence[float], first: int = 2) -> list[float]:
 
 
 def line_through(points: Sequence[tuple[float, float]]) -> dict[str, float]:
-    """Least squares through positive points: `intercept`, `slope`, `r2`, `worst`, the largest relative distance of a
-    point, and `exponent`, the slope of the logarithms: 1 is linear growth, 2 quadratic."""
-    xs, ys = [x for x, _ in points], [y for _, y in points]
+    """Least squares through positive points: `slope`, `intercept`, `r2`, the largest relative distance of a point, and
+    `exponent`, the slope of the logarithms: 1 is linear growth, 2 quadratic."""
+    xs, ys = zip(*points, strict=True)
     slope, intercept = statistics.linear_regression(xs, ys)
-    fitted = [intercept + slope * x for x in xs]
-    worst = max(abs(y - f) / y for y, f in zip(ys, fitted, strict=True))
-    exponent = statistics.linear_regression([math.log(x) for x in xs], [math.log(y) for y in ys]).slope
+    worst = max(abs(y - intercept - slope * x) / y for x, y in points)
+    exponent = statistics.linear_regression([*map(math.log, xs)], [*map(math.log, ys)]).slope
     r2 = statistics.correlation(xs, ys) ** 2
-    return {"intercept": intercept, "slope": slope, "r2": r2, "worst": worst, "exponent": exponent}
+    return {"slope": slope, "intercept": intercept, "r2": r2, "exponent": exponent, "farthest point %": 100 * worst}

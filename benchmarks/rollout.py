@@ -19,13 +19,15 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import report
 
 report.keep_calm()
 
-GROUP = 8
+if TYPE_CHECKING:
+    from workload import ServedModel
+
 WAITING = 64
 """Episodes of the table by latency."""
 
@@ -51,124 +53,69 @@ def arguments() -> argparse.Namespace:
     return chosen
 
 
-async def play(served: Any, options: argparse.Namespace, episodes: int, **walk: Any) -> tuple[dict[str, float], Any]:
-    """The median of several rollouts: seconds, tokens, and its groups."""
-    from workload import questions
-
-    from agent_r1_core.rollout import RolloutRequest
-
-    collector = served.collector(episodes, options.new_tokens, **walk)
-    group = min(GROUP, episodes)
+async def play(model: ServedModel, options: argparse.Namespace, episodes: int, **walk: Any) -> tuple[float, float, Any]:
+    """The median of several rollouts: its seconds, tokens a second, and groups."""
     found = []
-    try:
-        for repeat in range(options.repeats + 1):
-            tasks = questions(episodes, group, 1000 * repeat)
-            begun = time.perf_counter()
-            result = await collector.collect(RolloutRequest(tasks, group, repeat))
-            seconds = time.perf_counter() - begun
-            tokens = sum(one.action_tokens for own in result.groups for one in own.trajectories)
-            slept = max(one.seconds for own in result.groups for one in own.trajectories)
-            found.append(({"seconds": seconds, "tokens": tokens, "longest": slept}, result.groups))
-    finally:
-        collector.close()
-    timed = sorted(found[1:], key=lambda one: one[0]["seconds"])  # the first warms up
-    return timed[len(timed) // 2]
+    for repeat in range(options.repeats + 1):
+        begun = time.perf_counter()
+        result = await model.play(episodes, options.new_tokens, repeat, **walk)
+        found.append((time.perf_counter() - begun, result))
+    timed = sorted(found[1:], key=lambda one: one[0])  # the first warms up
+    seconds, result = timed[len(timed) // 2]
+    return seconds, sum(one.action_tokens for one in result.trajectories) / seconds, result.groups
 
 
-async def by_episodes(served: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Tokens per second by episodes at once, two turns each."""
-    rows: list[dict[str, Any]] = []
-    for episodes in options.episodes:
-        took, _ = await play(served, options, episodes, turns=2)
-        rate = took["tokens"] / took["seconds"]
-        rows.append(
-            {"episodes": episodes, "s": took["seconds"], "tokens/s": rate, "episodes/s": episodes / took["seconds"]}
-        )
-    return rows
-
-
-async def by_turns(served: Any, options: argparse.Namespace, learner: Any) -> list[dict[str, Any]]:
-    """Seconds per episode by turns, for rollout and update."""
-    rows: list[dict[str, Any]] = []
-    episodes = options.at_once
+async def measure(model: ServedModel, learner: Any, options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
+    """All tables of an engine."""
+    tables: dict[str, list[dict[str, Any]]] = {"episodes": [], "turns": [], "latency": []}
     for turns in options.turns:
-        took, groups = await play(served, options, episodes, turns=turns)
-        updates = [_update(learner, groups) for _ in range(options.repeats + 1)]
+        took, rate, groups = await play(model, options, options.at_once, turns=turns)
+        updates = []
+        for _ in range(options.repeats + 1):
+            begun = time.perf_counter()
+            learner.update(groups, 1)
+            updates.append(time.perf_counter() - begun)
         update = statistics.median(updates[1:])
-        rows.append(
+        tables["turns"].append(
             {
                 "turns": turns,
                 "tokens of an episode": statistics.fmean(one.tokens for own in groups for one in own.trajectories),
-                "rollout ms/episode": 1000 * took["seconds"] / episodes,
-                "update ms/episode": 1000 * update / episodes,
-                "ms/episode": 1000 * (took["seconds"] + update) / episodes,
-                "tokens/s": took["tokens"] / took["seconds"],
+                "rollout ms/episode": 1000 * took / options.at_once,
+                "update ms/episode": 1000 * update / options.at_once,
+                "ms/episode": 1000 * (took + update) / options.at_once,
+                "tokens/s": rate,
             }
         )
-    return rows
-
-
-def _update(learner: Any, groups: Any) -> float:
-    begun = time.perf_counter()
-    learner.update(groups, 1)
-    return time.perf_counter() - begun
-
-
-async def by_latency(served: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Tokens a second by the mean latency of observations with a heavy tail, 64 episodes of four turns."""
-    rows: list[dict[str, Any]] = []
-    episodes = WAITING if not options.quick else 8
+    for episodes in options.episodes:
+        took, rate, _ = await play(model, options, episodes, turns=2)
+        tables["episodes"].append({"episodes": episodes, "s": took, "tokens/s": rate, "episodes/s": episodes / took})
+    waiting, rows = 8 if options.quick else WAITING, tables["latency"]
     for latency in options.latencies:
-        took, _ = await play(served, options, episodes, turns=4, latency=latency, tail=1.0)
-        rows.append(
-            {
-                "mean latency s": latency,
-                "s": took["seconds"],
-                "slowest episode s": took["longest"],
-                "one by one s": rows[0]["s"] + 3 * episodes * latency if rows else took["seconds"],
-                "tokens/s": took["tokens"] / took["seconds"],
-            }
-        )
-    return rows
+        took, rate, groups = await play(model, options, waiting, turns=4, latency=latency, tail=1.0)
+        slowest = max(one.seconds for own in groups for one in own.trajectories)
+        one_by_one = rows[0]["s"] + 3 * waiting * latency if rows else took
+        row = {"mean latency s": latency, "s": took, "slowest episode s": slowest, "one by one s": one_by_one}
+        rows.append(row | {"tokens/s": rate})
+    return tables | {"turns, fitted": fit(tables["turns"])}
 
 
 def fit(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Line fits of the cost per episode, from 2 turns on."""
     found = []
     for column in ("rollout ms/episode", "update ms/episode", "ms/episode"):
-        points = [(float(row["turns"]), row[column]) for row in rows if row["turns"] >= 2]
-        line = report.line_through(points)
-        found.append(
-            {
-                "cost": column,
-                "ms per turn": line["slope"],
-                "ms beside": line["intercept"],
-                "r2": line["r2"],
-                "exponent": line["exponent"],
-                "farthest point %": 100 * line["worst"],
-            }
-        )
+        line = report.line_through([(float(row["turns"]), row[column]) for row in rows if row["turns"] >= 2])
+        found.append({"cost": column, **line})
     return found
 
 
-async def measure(engine: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """All tables of an engine."""
-    from workload import ServedModel, make_learner
+async def serve(engine: str, folder: Path, options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
+    """Measure an engine, and a learner that skips no group, so that the work does not depend on chance."""
+    from workload import make_learner, served
 
     most = max(*options.episodes, options.at_once, WAITING)
-    served = await ServedModel.open(folder, engine, options.dtype, options.device, most)
-    try:
-        # Skip no group, so that the amount of work does not depend on chance.
+    async with served(folder, engine, options.dtype, options.device, most) as model:
         learner = make_learner(folder, options.dtype, options.device, skip_without_gradient=False)
-        turns = await by_turns(served, options, learner)
-        return {
-            "episodes": await by_episodes(served, options),
-            "turns": turns,
-            "turns, fitted": fit(turns),
-            "latency": await by_latency(served, options),
-        }
-    finally:
-        await served.close()
+        return await measure(model, learner, options)
 
 
 def main() -> None:
@@ -184,7 +131,7 @@ def main() -> None:
         folder = make_folder(Path(home), options.shape)
         for engine in options.engines:
             try:
-                tables[engine] = asyncio.run(measure(engine, folder, options))
+                tables[engine] = asyncio.run(serve(engine, folder, options))
             except AgentR1Error as error:
                 print(f"{engine} is left out: {error}", flush=True)
                 continue

@@ -10,9 +10,7 @@ corpus, the passages are generated.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import contextlib
 import json
 import os
 import random
@@ -23,8 +21,10 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,29 +33,15 @@ import report
 from agent_r1_wiki_search.corpus import read_corpus
 from agent_r1_wiki_search.remote import RemoteSearcher
 
-from agent_r1_core import Passage
-
 SETTINGS = {
     "no batching": ("--batch-size", "1"),
     "batches, no wait": ("--batch-wait", "0"),
     "batches, 2 ms wait (default)": (),
     "batches, 10 ms wait": ("--batch-wait", "0.01"),
+    "through backend remote": (),
 }
-
-
-def arguments() -> argparse.Namespace:
-    """The command line."""
-    options = report.parser(__doc__, "search_service")
-    options.add_argument("--corpus", type=Path, help="passages: a .jsonl, .json or .parquet file")
-    options.add_argument("--index", type=Path, help="what is served: an index folder of the corpus; else BM25")
-    options.add_argument("--clients", type=int, default=64, help="at once")
-    options.add_argument("--requests", type=int, default=100, help="of each client")
-    options.add_argument("--repeats", type=int, default=3, help="alternating runs of each row; the median is shown")
-    options.add_argument("--top-k", type=int, default=5, help="passages per query")
-    chosen = options.parse_args()
-    if chosen.quick:
-        chosen.clients, chosen.requests, chosen.repeats = 8, 5, 1
-    return chosen
+Shares = Sequence[Sequence[str]]
+"""What each client asks."""
 
 
 def generated(folder: Path) -> Path:
@@ -70,66 +56,59 @@ def generated(folder: Path) -> Path:
     return path
 
 
-@contextlib.contextmanager
+@contextmanager
 def service(index: Path, *options: str) -> Iterator[str]:
     """The URL of a service."""
     command = [sys.executable, "-m", "agent_r1_cli", "wiki", "serve", str(index), "--port", "0", *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **report.CALM}, text=True)
-    assert process.stdout is not None
-    try:
-        url = process.stdout.readline().strip()
-        if not url:
-            raise SystemExit(f"{' '.join(command)} did not start")
-        yield url
-    finally:
-        process.terminate()
-        process.wait()
-        process.stdout.close()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **report.CALM}, text=True) as process:
+        assert process.stdout is not None
+        try:
+            url = process.stdout.readline().strip()
+            if not url:
+                raise SystemExit(f"{' '.join(command)} did not start")
+            yield url
+        finally:
+            process.terminate()
 
 
-async def client(url: str, bodies: Sequence[bytes]) -> list[float]:
-    """The seconds of each request."""
-    address = urlsplit(url)
-    reader, writer = await asyncio.open_connection(address.hostname, address.port)
-    seconds = []
-    for body in bodies:
-        head = f"POST /search HTTP/1.1\r\nhost: {address.netloc}\r\ncontent-type: application/json\r\n"
-        begun = time.perf_counter()
-        writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
-        answer = await reader.readuntil(b"\r\n\r\n")
-        length = re.search(rb"content-length: (\d+)", answer, re.IGNORECASE)
-        if not answer.startswith(b"HTTP/1.1 200") or length is None:
-            raise SystemExit(f"the service answered {answer!r}")
-        await reader.readexactly(int(length[1]))
-        seconds.append(time.perf_counter() - begun)
-    writer.close()
-    await writer.wait_closed()
-    return seconds
-
-
-async def over_http(url: str, shares: Sequence[Sequence[str]], top_k: int) -> list[float]:
+async def over_http(url: str, shares: Shares, top_k: int) -> list[float]:
     """The seconds of each request of all clients."""
-    bodies = [[json.dumps({"queries": [query], "top_k": top_k}).encode() for query in share] for share in shares]
-    return [each for seconds in await asyncio.gather(*(client(url, body) for body in bodies)) for each in seconds]
+    address = urlsplit(url)
 
-
-def over_remote(url: str, shares: Sequence[Sequence[str]], top_k: int) -> list[float]:
-    """The same through the backend `remote`, from a thread per client."""
-    searcher = RemoteSearcher(url)
-
-    def ask(share: Sequence[str]) -> list[float]:
+    async def client(queries: Sequence[str]) -> list[float]:
+        bodies = [json.dumps({"queries": [query], "top_k": top_k}).encode() for query in queries]
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
         seconds = []
-        for query in share:
+        for body in bodies:
+            head = f"POST /search HTTP/1.1\r\nhost: {address.netloc}\r\ncontent-type: application/json\r\n"
+            begun = time.perf_counter()
+            writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+            answer = await reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"content-length: (\d+)", answer, re.IGNORECASE)
+            if not answer.startswith(b"HTTP/1.1 200") or length is None:
+                raise SystemExit(f"the service answered {answer!r}")
+            await reader.readexactly(int(length[1]))
+            seconds.append(time.perf_counter() - begun)
+        writer.close()
+        await writer.wait_closed()
+        return seconds
+
+    return list(chain.from_iterable(await asyncio.gather(*map(client, shares))))
+
+
+def over_remote(url: str, shares: Shares, top_k: int) -> list[float]:
+    """The same through the backend `remote`, from a thread per client."""
+
+    def ask(queries: Sequence[str]) -> list[float]:
+        seconds = []
+        for query in queries:
             begun = time.perf_counter()
             searcher.search([query], top_k)
             seconds.append(time.perf_counter() - begun)
         return seconds
 
-    try:
-        with ThreadPoolExecutor(len(shares)) as threads:
-            return [each for seconds in threads.map(ask, shares) for each in seconds]
-    finally:
-        searcher.close()
+    with closing(RemoteSearcher(url)) as searcher, ThreadPoolExecutor(len(shares)) as threads:
+        return list(chain.from_iterable(threads.map(ask, shares)))
 
 
 def batch_size(url: str) -> float:
@@ -140,57 +119,43 @@ def batch_size(url: str) -> float:
     return float(total[1]) / float(count[1]) if total and count else 0.0
 
 
-def measure(label: str, url: str, ask: Callable[[str], list[float]]) -> dict[str, Any]:
-    """One run."""
-    begun = time.perf_counter()
-    seconds = ask(url)
-    wall = time.perf_counter() - begun
-    cuts = statistics.quantiles(seconds, n=100)
-    return {
-        "service": label,
-        "requests/s": len(seconds) / wall,
-        "p50 ms": 1000 * cuts[49],
-        "p99 ms": 1000 * cuts[98],
-        "queries per batch": batch_size(url),
-    }
-
-
-def queries(passages: Sequence[Passage], clients: int, requests: int) -> list[list[str]]:
-    """What each client asks."""
-    generator = random.Random(0)
-
-    def query() -> str:
-        passage = generator.choice(passages)
-        return " ".join([passage.title, *passage.text.split()[:6]])
-
-    return [[query() for _ in range(requests)] for _ in range(clients)]
-
-
-def medians(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The median of every figure."""
-    return {
-        name: value if isinstance(value, str) else statistics.median(run[name] for run in runs)
-        for name, value in runs[0].items()
-    }
+def measure(label: str, url: str, shares: Shares, top_k: int) -> dict[str, float]:
+    """One run, after one that warms up the service."""
+    for _ in range(2):
+        begun = time.perf_counter()
+        remote = label == "through backend remote"
+        seconds = over_remote(url, shares, top_k) if remote else asyncio.run(over_http(url, shares, top_k))
+    wall, cuts = time.perf_counter() - begun, statistics.quantiles(seconds, n=100)
+    figures = {"requests/s": len(seconds) / wall, "p50 ms": 1000 * cuts[49], "p99 ms": 1000 * cuts[98]}
+    return figures | {"queries per batch": batch_size(url)}
 
 
 def main() -> None:
-    options = arguments()
+    parser = report.parser(__doc__, "search_service")
+    parser.add_argument("--corpus", type=Path, help="passages: a .jsonl, .json or .parquet file")
+    parser.add_argument("--index", type=Path, help="what is served: an index folder of the corpus; else BM25")
+    parser.add_argument("--clients", type=int, default=64, help="at once")
+    parser.add_argument("--requests", type=int, default=100, help="of each client")
+    parser.add_argument("--repeats", type=int, default=3, help="alternating runs of each row; the median is shown")
+    parser.add_argument("--top-k", type=int, default=5, help="passages per query")
+    options = parser.parse_args()
+    if options.quick:
+        options.clients, options.requests, options.repeats = 8, 5, 1
+    runs: dict[str, list[dict[str, float]]] = {label: [] for label in SETTINGS}
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("AGENT_R1_CACHE", folder)
         corpus = options.corpus or generated(Path(folder))
-        shares = queries(read_corpus(str(corpus)), options.clients, options.requests)
-        runs: dict[str, list[dict[str, Any]]] = {}
+        drawn = random.Random(0).choices(read_corpus(str(corpus)), k=options.clients * options.requests)
+        asked = [" ".join([one.title, *one.text.split()[:6]]) for one in drawn]
+        shares = [asked[client :: options.clients] for client in range(options.clients)]
         for _ in range(options.repeats):
             for label, settings in SETTINGS.items():
                 with service(options.index or corpus, *settings) as url:
-                    http = lambda url: asyncio.run(over_http(url, shares, options.top_k))
-                    http(url)
-                    runs.setdefault(label, []).append(measure(label, url, http))
-            with service(options.index or corpus) as url:
-                label, remote = "through backend remote", lambda url: over_remote(url, shares, options.top_k)
-                runs.setdefault(label, []).append(measure(label, url, remote))
-    rows = [medians(each) for each in runs.values()]
+                    runs[label].append(measure(label, url, shares, options.top_k))
+    rows: list[dict[str, Any]] = [
+        {"service": label} | {name: statistics.median(run[name] for run in own) for name in own[0]}
+        for label, own in runs.items()
+    ]
     report.show(f"{options.clients} clients, one query a request, {options.top_k} passages", rows)
     report.save(options.out, options, {"search_service": rows})
 

@@ -7,13 +7,11 @@
 Both sides train the same tiny model folder on "What is a * b?" with the tool `multiply`: 64 episodes of two turns a
 step (8 questions x 8 samples), at most 96 tokens after the prompt, group advantages, token mean, no KL, learning rate
 1e-4. Every measurement is a fresh process with one thread; the sides take turns, and medians over the steps after the
-first two of each process are compared. What a step holds stands in peer_trl.py and ours_multiply.py.
+first two of each process are compared. peer_trl.py and ours_multiply.py say what a step holds.
 
 The rows `agent-r1, all groups` send groups without spread through the model, too, as TRL does
-(training.skip_without_gradient=false): the difference to `agent-r1` is what skipping them gains. `outside %` is the
-share of a step in which neither engine nor learner computed, nor weights moved; `loop cpu %` the processor time of
-everything else, most of it beside the engine. `cpu s/step` is the processor time of a step, which other work on the
-machine changes less than its seconds.
+(training.skip_without_gradient=false): the difference to `agent-r1` is what skipping them gains. `cpu s/step` is the
+processor time of a step, which other work on the machine changes less than its seconds.
 
 --model FOLDER races on a real model instead, one whose turns end with `<|im_end|>`, as those of Qwen and SmolLM2 do.
 Both sides get the same copy of it, with TRL's Qwen2.5 template, taught by a few supervised steps to call the tool: a
@@ -41,6 +39,7 @@ import report
 
 PINS = ("torch==2.13.0", "trl==1.16.0", "transformers==5.23.0", "accelerate==1.15", "datasets==5.2.0")
 """Torch comes first and alone, so that the others do not decide which build of it."""
+MEANS = ("without_spread", "calls", "action_tokens", "reward")
 SIDES = ("agent-r1", "agent-r1, all groups", "TRL")
 TEACHING = ("--steps", 4, "--batch", 4, "--lr", 1e-4)
 """Of a real model: its loss falls from 0.7 to 0.1 in the first of these steps."""
@@ -55,7 +54,6 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--repeats", type=int, default=3, help="processes per side")
     options.add_argument("--rollouts", type=int, default=64, help="episodes of a step, a multiple of 8")
     options.add_argument("--latencies", type=float, nargs="+", default=[0.0, 0.05], help="of the tool, seconds")
-    options.add_argument("--blocking", action="store_true", help="the tool blocks its thread, else it is asynchronous")
     options.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
     chosen = options.parse_args()
     if chosen.quick:
@@ -93,7 +91,6 @@ def at_peer(peer: Path, script: str, *arguments: Any) -> dict[str, Any]:
 def measure(side: str, peer: Path, model: Path, options: argparse.Namespace, dtype: str, latency: float) -> Any:
     """Run one process of a side."""
     common = ["--model", model, "--steps", options.steps, "--rollouts", options.rollouts, "--latency", latency]
-    common += ["--blocking"] if options.blocking else []
     if side == "TRL":
         precision = ["--bf16"] if dtype == "bfloat16" else []
         return at_peer(peer, "peer_trl.py", "multiply", *common, *precision)
@@ -102,69 +99,32 @@ def measure(side: str, peer: Path, model: Path, options: argparse.Namespace, dty
     return report.fresh([sys.executable, script, *common, "--dtype", dtype, *more])
 
 
-def summary(side: str, runs: list[dict[str, Any]], rollouts: int) -> dict[str, Any]:
-    """Medians over the warm steps of all processes of a side."""
-
-    def median(name: str) -> float:
-        return statistics.median(value for run in runs for value in report.warm(run[name]))
-
-    def mean(name: str) -> float:
-        return statistics.fmean(run[name] for run in runs)
-
-    seconds = median("seconds")
-    ours = side != "TRL"
-    return {
-        "side": side,
-        "s/step": seconds,
-        "cpu s/step": median("cpu"),
-        "episodes/s": rollouts / seconds,
-        "TRL / side": None,
-        "TRL / side, cpu": None,
-        "without spread": mean("without_spread"),
-        "calls": mean("calls") / (rollouts if ours else 1),
-        "action tokens": mean("action_tokens"),
-        "reward": mean("reward"),
-        "rollout s": median("rollout") if ours else None,
-        "update s": median("update") if ours else None,
-        "engine s": median("engine") if ours else None,
-        "outside %": outside(runs) if ours else None,
-        "loop cpu %": 100 * median("loop_cpu") / seconds if ours else None,
-    }
-
-
-def outside(runs: list[dict[str, Any]]) -> float:
-    """Median percentage of a step in which neither engine nor learner computed and no weights moved."""
-    shares = []
-    for run in runs:
-        parts = zip(*(report.warm(run[name]) for name in ("seconds", "engine", "update", "weights")), strict=True)
-        shares += [100 * (1 - (engine + update + weights) / whole) for whole, engine, update, weights in parts]
-    return statistics.median(shares)
-
-
 def compare(runs: Mapping[str, list[dict[str, Any]]], rollouts: int) -> list[dict[str, Any]]:
-    """The rows of one setting; ratios of medians."""
-    rows = [summary(side, runs[side], rollouts) for side in runs]
+    """The rows of one setting: medians over the warm steps of all processes of a side, TRL's last, and their ratios."""
+    rows: list[dict[str, Any]] = []
+    for side, own in runs.items():
+        names = ("seconds", "cpu", *(("rollout", "update") if side != "TRL" else ()))
+        medians = {name: statistics.median(step for run in own for step in report.warm(run[name])) for name in names}
+        means = {name: statistics.fmean(run[name] for run in own) for name in MEANS}
+        rows.append(
+            {
+                "side": side,
+                "s/step": medians["seconds"],
+                "cpu s/step": medians["cpu"],
+                "episodes/s": rollouts / medians["seconds"],
+                "TRL / side": None,
+                "TRL / side, cpu": None,
+                "without spread": means["without_spread"],
+                "calls": means["calls"] / (1 if side == "TRL" else rollouts),
+                "action tokens": means["action_tokens"],
+                "reward": means["reward"],
+                "rollout s": medians.get("rollout"),
+                "update s": medians.get("update"),
+            }
+        )
     for row in rows:
         row["TRL / side"] = rows[-1]["s/step"] / row["s/step"]
         row["TRL / side, cpu"] = rows[-1]["cpu s/step"] / row["cpu s/step"]
-    return rows
-
-
-def added_by_latency(tables: Mapping[str, list[dict[str, Any]]], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """What a slow tool adds to our steps, and the share of it beyond one latency (one turn calls the tool)."""
-    rows = []
-    for dtype in options.dtypes:
-        instant = tables[title(dtype, 0.0)][0]["s/step"] if 0.0 in options.latencies else None
-        for latency in options.latencies:
-            if not latency or instant is None:
-                continue
-            for place, side in ((0, "agent-r1"), (-1, "TRL")):
-                added = tables[title(dtype, latency)][place]["s/step"] - tables[title(dtype, 0.0)][place]["s/step"]
-                whole = tables[title(dtype, latency)][place]["s/step"]
-                beyond = 100 * (added - latency) / whole
-                rows.append(
-                    {"dtype": dtype, "side": side, "latency s": latency, "added s": added, "beyond it %": beyond}
-                )
     return rows
 
 
@@ -183,7 +143,6 @@ def model_folder(base: Path | None, peer: Path) -> Path:
 
 
 def title(dtype: str, latency: float) -> str:
-    """Of a setting."""
     return f"{dtype}, tool {'instant' if not latency else f'{1000 * latency:.0f} ms'}"
 
 
@@ -204,9 +163,7 @@ def main() -> None:
     tables = {name: compare(own, options.rollouts) for name, own in runs.items()}
     for name, rows in tables.items():
         report.show(f"{options.rollouts} episodes a step, {name}", rows)
-    added = added_by_latency(tables, options)
-    report.show("What the tool's latency adds to a step", added)
-    report.save(options.out, options, {"tables": tables, "latency": added, "runs": runs})
+    report.save(options.out, options, {"tables": tables, "runs": runs})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Synthetic workloads: random models of several shapes, and episodes with a given number of turns and tokens.
+"""Synthetic workloads: random models of several shapes, episodes with a given number of turns and tokens, and the
+memory that they take.
 
 The models' output is meaningless, and the episodes have no real task.
 """
@@ -6,15 +7,19 @@ The models' output is meaningless, and the episodes have no real task.
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
-from collections.abc import Sequence
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from pydantic import Field
 
-from agent_r1_core import Action, EnvConfig, Message, Observation, RewardFn, Sampling, Step, Task, ToolEnv
+from agent_r1_core import Action, EnvConfig, Group, Message, Observation, RewardFn, Sampling, Step, Task, ToolEnv
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.engine import Engine, EngineModel
 from agent_r1_core.contracts.env import EnvServices
@@ -22,33 +27,24 @@ from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.plugins import Registry
-from agent_r1_core.rollout import Collector, RolloutSettings, WeightedReward
+from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings, WeightedReward
+from agent_r1_core.testing import make_task, make_trajectory
 
+GROUP = 8
+"""Episodes of a group."""
+
+QWEN: dict[str, Any] = {"num_key_value_heads": 2, "rope_theta": 1000000.0}
 SHAPES: dict[str, dict[str, Any]] = {
     "tiny": {"hidden_size": 64, "intermediate_size": 192, "num_hidden_layers": 2},
     "small": {"hidden_size": 256, "intermediate_size": 768, "num_hidden_layers": 4},
-    "wide-vocabulary": {
-        "hidden_size": 256,
-        "intermediate_size": 768,
-        "num_hidden_layers": 4,
-        "vocab_size": 151936,
-    },
     "qwen2.5-0.5b-2-layers": {
-        "hidden_size": 896,
-        "intermediate_size": 4864,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 14,
-        "num_key_value_heads": 2,
-        "rope_theta": 1000000.0,
+        **QWEN,
+        **{"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 2, "num_attention_heads": 14},
     },
     "qwen2.5-3b": {
-        "hidden_size": 2048,
-        "intermediate_size": 11008,
-        "num_hidden_layers": 36,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 2,
+        **QWEN,
+        **{"hidden_size": 2048, "intermediate_size": 11008, "num_hidden_layers": 36, "num_attention_heads": 16},
         "vocab_size": 151936,
-        "rope_theta": 1000000.0,
     },
 }
 """Fields of Qwen2Config; defaults: 4 heads, 2 for keys and values, a tiny tokenizer's vocabulary, tied embeddings."""
@@ -58,7 +54,6 @@ def make_folder(folder: Path, shape: str, dtype: str = "float32", device: str = 
     """Write a random Qwen2 of a shape, with a tokenizer, unless the folder has one."""
     if (folder / "config.json").is_file():
         return folder
-    import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     from agent_r1_core.testing import tiny_tokenizer
@@ -86,8 +81,6 @@ class Walk(ToolEnv):
     """Episodes with a given number of turns, and observations with a given length and latency."""
 
     class Config(EnvConfig):
-        """Options of the walk."""
-
         turns: int = Field(2, ge=1)
         prompt: int = Field(128, ge=1)
         """Words of the prompt, about one token each."""
@@ -104,32 +97,27 @@ class Walk(ToolEnv):
 
     async def reset(self, task: Task) -> Observation:
         """Show random words, the same for each task."""
-        words = random.Random(task.id).choices("abcdefghijklmnopqrstuvwxyz", k=self.config.prompt)
-        return Observation([_said("user", words)])
+        return _words(random.Random(task.id), self.config.prompt)
 
     async def step(self, action: Action) -> Step:
         """Show more words, until the last turn."""
         self._turn += 1
         if self._turn >= self.config.turns:
             return Step(terminated=True, answer="")
-        await asyncio.sleep(self._seconds())
-        words = self.services.rng.choices("abcdefghijklmnopqrstuvwxyz", k=self.config.observation)
-        return Step(observation=Observation([_said("user", words)]))
-
-    def _seconds(self) -> float:
-        mean, sigma = self.config.latency, self.config.tail
-        return mean * self.services.rng.lognormvariate(-sigma * sigma / 2, sigma) if sigma and mean else float(mean)
+        mean, sigma, rng = self.config.latency, self.config.tail, self.services.rng
+        await asyncio.sleep(mean * rng.lognormvariate(-sigma * sigma / 2, sigma) if sigma and mean else mean)
+        return Step(observation=_words(rng, self.config.observation))
 
 
-def _said(role: str, words: Sequence[str]) -> Message:
-    return {"role": role, "content": "".join(words)}
+def _words(rng: random.Random, count: int) -> Observation:
+    said: Message = {"role": "user", "content": "".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=count))}
+    return Observation([said])
 
 
 class Parity(RewardFn):
-    """Noise: whether the sum of the sampled ids is even."""
+    """Noise: 1 if the sum of the sampled ids is odd."""
 
     def score(self, trajectory: Any) -> float:
-        """0 or 1."""
         return float(sum(trajectory.segments[-1].ids) % 2)
 
 
@@ -140,20 +128,8 @@ class ServedModel:
     engine: Engine
     tokenizer: ChatTokenizer
 
-    @classmethod
-    async def open(cls, folder: Path, engine: str, dtype: str, device: str, max_episodes: int) -> ServedModel:
-        """Start the engine with that name.
-
-        Raises:
-            AgentR1Error: the engine cannot run here.
-        """
-        started: Engine = Registry.discover().create("engine", {"name": engine, "max_episodes": max_episodes}, "engine")
-        tokenizer = ChatTokenizer.from_folder(folder)
-        await started.start(EngineModel(folder=str(folder), dtype=dtype, device=device, tokenizer=tokenizer))
-        return cls(started, tokenizer)
-
-    def collector(self, episodes: int, new_tokens: int, **walk: Any) -> Collector:
-        """A collector of walks: `episodes` at once, actions of at most `new_tokens`."""
+    async def play(self, episodes: int, new_tokens: int, version: int = 0, **walk: Any) -> RolloutResult:
+        """Play walks in groups, all at once, with actions of at most `new_tokens`."""
         longest = walk.get("turns", 2) * (new_tokens + 4 * walk.get("observation", 16) + 32)
         config = Walk.Config(max_turns=1000, max_tokens=4 * walk.get("prompt", 128) + 64 + longest, **walk)
         settings = RolloutSettings(
@@ -162,20 +138,93 @@ class ServedModel:
             max_episodes=episodes,
             sampling=Sampling(max_new_tokens=new_tokens),
         )
-        return Collector(self.engine, self.tokenizer, settings)
+        group, collector = min(GROUP, episodes), Collector(self.engine, self.tokenizer, settings)
+        tasks = [Task(f"walk-{10_000 * version + number}", "walk") for number in range(episodes // group)]
+        try:
+            return await collector.collect(RolloutRequest(tasks, group, version))
+        finally:
+            collector.close()
 
-    async def close(self) -> None:
-        """Stop the engine."""
-        await self.engine.close()
+
+@asynccontextmanager
+async def served(folder: Path, engine: str, dtype: str, device: str, max_episodes: int) -> AsyncIterator[ServedModel]:
+    """A model behind the engine with that name, for as long as the context lasts.
+
+    Raises:
+        AgentR1Error: the engine cannot run here.
+    """
+    started: Engine = Registry.discover().create("engine", {"name": engine, "max_episodes": max_episodes})
+    tokenizer = ChatTokenizer.from_folder(folder)
+    await started.start(EngineModel(folder=str(folder), dtype=dtype, device=device, tokenizer=tokenizer))
+    try:
+        yield ServedModel(started, tokenizer)
+    finally:
+        await started.close()
 
 
-def questions(episodes: int, group: int, first: int = 0) -> list[Task]:
-    """The tasks for `episodes` episodes in groups of `group`."""
-    return [Task(f"walk-{first + number}", "walk") for number in range(max(1, episodes // group))]
+def random_groups(groups: int, size: int, tokens: int, prompt: int, vocabulary: int, flat: bool) -> list[Group]:
+    """Random groups: a prompt, then observations and actions in turn, a quarter of all tokens actions.
+
+    Args:
+        prompt: tokens that the trajectories of a group have in common.
+        flat: every second group has no spread.
+    """
+    rng = random.Random(0)
+
+    def some(count: int) -> list[int]:
+        return rng.choices(range(vocabulary), k=count)
+
+    made, turns = [], 4
+    action = tokens // 4 // turns
+    seen = max(1, (tokens - prompt) // turns - action)
+    for number in range(groups):
+        task, begins = make_task(f"task-{number}"), some(prompt)
+        own = []
+        for sample in range(size):
+            pairs = [((begins if turn == 0 else []) + some(seen), some(action)) for turn in range(turns)]
+            reward = 0.0 if flat and number % 2 else float(sample % 2)
+            own.append(make_trajectory(pairs, task=task, sample=sample, reward=reward))
+        made.append(Group(task, own))
+    return made
 
 
 def make_learner(folder: str | Path, dtype: str, device: str, checkpointing: bool = False, **settings: Any) -> Learner:
     """A GRPO learner of a model, with fields of TrainingConfig."""
     policy = Policy.load(folder, dtype=dtype, device=device, gradient_checkpointing=checkpointing)
-    algorithm = Registry.discover().create("algorithm", {"name": "grpo", "aggregation": "token_mean"}, "algorithm")
+    algorithm = Registry.discover().create("algorithm", {"name": "grpo", "aggregation": "token_mean"})
     return Learner(policy, algorithm, TrainingConfig(lr=1e-6, **settings))
+
+
+@dataclass
+class Peak:
+    """The measured peak."""
+
+    bytes: float = float("nan")
+    """Above the use at the start; NaN if it cannot be measured."""
+
+
+@contextmanager
+def peak(device: str = "cpu") -> Iterator[Peak]:
+    """Measure the peak use of memory above that at the start."""
+    measured = Peak()
+    gc.collect()
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        before = float(torch.cuda.memory_allocated())
+        yield measured
+        measured.bytes = torch.cuda.max_memory_allocated() - before
+        return
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        yield measured
+        return
+    before = _status("VmRSS")
+    yield measured
+    measured.bytes = _status("VmHWM") - before
+
+
+def _status(field: str) -> float:
+    """A field of the process's status, in bytes."""
+    found = re.search(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="utf-8"))
+    return 1024.0 * int(found[1]) if found else float("nan")

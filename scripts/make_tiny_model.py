@@ -14,17 +14,21 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import torch
-from agent_r1_miniwiki.source import MiniWiki
 from safetensors.torch import load_file
 from tiny_model import tokenizer as tiny_tokenizer
-from tiny_model.demonstrations import MIXTURE, UNKNOWN
-from tiny_model.episodes import Episode, Search, play
-from tiny_model.training import new_model, train
-from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
+from tiny_model.demonstrations import AGAIN, MIXTURE, UNKNOWN, Demonstrator
+from tiny_model.training import batches, imitate, new_model
+from transformers import PreTrainedTokenizerFast
+
+from agent_r1_core import Trajectory
+from agent_r1_core.evaluation.evaluate import Evaluation
+from agent_r1_core.evaluation.evaluator import EvaluationPlan
+from agent_r1_core.training.api import evaluate, resolve
 
 LESSON, STEPS, BATCH = 200, 700, 48
 SAMPLES = 8
@@ -57,7 +61,7 @@ on purpose: early answers, wrong hops, unfinished calls
 ## What it can do
 
 Measured by the same script in evaluation worlds, which share no name with the training worlds: {size} questions each,
-exact match to the letter, BM25 search with one passage, at most 5 turns.
+exact match, BM25 search with one passage, at most 5 turns.
 
 | | |
 |---|---|
@@ -72,17 +76,17 @@ it had read the whole path; misreading: it had read the path and answered anothe
 def main() -> None:
     """Train unless --measure-only is given; then measure, print and write the model card."""
     parser = arguments(__doc__, STEPS, BATCH)
-    parser.add_argument("--lesson", type=int, default=LESSON, help="first steps: repeating text, half the batch")
+    parser.add_argument("--lesson", type=int, default=LESSON, help="first steps: saying things again, half the batch")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if not options.measure_only:
         tokenizer = tiny_tokenizer.build()
         model = new_model(tokenizer, options.seed)
-        train(model, tokenizer, lesson=options.lesson, steps=options.steps, size=options.batch, seed=options.seed)
+        first = batches(tokenizer, Demonstrator(2 * options.seed, AGAIN), options.batch // 2)
+        rest = batches(tokenizer, Demonstrator(2 * options.seed + 1), options.batch)
+        imitate(model, chain(islice(first, options.lesson), rest), options.lesson + options.steps)
         save(model, tokenizer, options.out)
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(options.out)
-    figures = measure(Qwen2ForCausalLM.from_pretrained(options.out, dtype=torch.float32), tokenizer)
-    fill_card(CARD, options, figures, MIXTURE, size=SIZE, lesson=options.lesson)
+    fill_card(CARD, options, measure(options.out), MIXTURE, size=SIZE, lesson=options.lesson)
 
 
 def arguments(document: str | None, steps: int, batch: int) -> argparse.ArgumentParser:
@@ -104,46 +108,55 @@ def save(model: Any, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     tiny_tokenizer.save(tokenizer, folder)
 
 
-def measure(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, size: int = SIZE) -> dict[str, float]:
+def measure(folder: Path) -> dict[str, float]:
     """Greedy exact match by hops, pass@8 and mean exact match at temperature 1 on 2-hop questions, failures by cause
     (shares of all greedy 2-hop episodes), and exact match when the tool finds nothing."""
-    model.eval()
+
+    def played(hops: int, samples: int = 1, silence_tools: bool = False) -> Evaluation:
+        overrides = [
+            *(f"model.name={folder}", "model.dtype=float32", "threads=1"),
+            f"evaluation.greedy={str(samples == 1).lower()}",
+            f"tasks.eval={{name: miniwiki, split: eval, hops: [{hops}], size: {SIZE}}}",
+        ]
+        plan = EvaluationPlan(resolve("default", overrides, training=False), samples, silence_tools=silence_tools)
+        return evaluate(plan)[0]
+
+    def exact(one: Evaluation) -> float:
+        return one.result.metrics["exact_match"].mean
+
     out: dict[str, float] = {}
     for hops in (1, 2, 3):
-        source = MiniWiki(MiniWiki.Config(split="eval", hops=(hops,), size=size))
-        tasks, search = source.load(), Search(source.corpus())
-        episodes = play(model, tokenizer, tasks, search)
-        out[f"greedy exact match, {hops} hops"] = sum(e.correct for e in episodes) / size
+        episodes = played(hops)
+        out[f"greedy exact match, {hops} hops"] = exact(episodes)
         if hops == 2:
-            causes = Counter(cause(e) for e in episodes if not e.correct)
-            out.update({f"failure: {name}": causes[name] / size for name in CAUSES})
-            nothing = play(model, tokenizer, tasks, None)
-            out["greedy exact match, 2 hops, tool finds nothing"] = sum(e.correct for e in nothing) / size
-            samples = play(model, tokenizer, [t for t in tasks for _ in range(SAMPLES)], search, temperature=1.0)
-            hits = [sum(e.correct for e in samples[i : i + SAMPLES]) for i in range(0, len(samples), SAMPLES)]
-            out["exact match at temperature 1, 2 hops"] = sum(hits) / len(samples)
-            out[f"pass@{SAMPLES} at temperature 1, 2 hops"] = sum(h > 0 for h in hits) / size
+            causes = Counter(cause(one) for one in episodes.trajectories if one.answer not in one.task.answers)
+            out |= {f"failure: {name}": causes[name] / SIZE for name in CAUSES}
+            out["greedy exact match, 2 hops, tool finds nothing"] = exact(played(2, silence_tools=True))
+            sampled = played(2, SAMPLES)
+            out["exact match at temperature 1, 2 hops"] = exact(sampled)
+            out[f"pass@{SAMPLES} at temperature 1, 2 hops"] = sampled.result.metrics[f"pass@{SAMPLES}"].mean
     return out
 
 
-def cause(episode: Episode) -> str:
+def cause(episode: Trajectory) -> str:
     """Why a failed episode failed; the first that applies.
 
-    copying: a query or answer that stands nowhere in the passages and question; syntax: malformed calls, or no answer;
+    copying: a query or answer that is nowhere in the passages and question; syntax: malformed calls, or no answer;
     wrong hop: a passage off the path was read; early answer: not all of the path was read; misreading: all of it was,
     and another name answered.
     """
     path = set(episode.task.metadata["path"])
-    said = [text for text in (*episode.queries, episode.answer) if text not in (None, UNKNOWN)]
-    shown = " ".join([str(episode.task.prompt), *(f"{p.title} {p.text}" for p in episode.found)])
-    if any(text not in re.findall(r"\w+", shown) for text in said):
+    queries = [call.arguments.get("query") for turn in episode.turns for call in turn.calls]
+    read = [str(message["content"]) for turn in episode.turns[1:] for message in turn.observation]
+    words = re.findall(r"\w+", " ".join([str(episode.task.prompt), *read]))
+    if any(text not in (None, UNKNOWN, *words) for text in (*queries, episode.answer)):
         return "copying"
-    if episode.answer is None or (episode.malformed and not episode.queries):
+    if episode.answer is None or (not queries and any(turn.errors for turn in episode.turns)):
         return "syntax"
-    read = {passage.title for passage in episode.found}
-    if read - path:
+    titles = {title for title, line, _ in (text.partition("\n") for text in read) if line}
+    if titles - path:
         return "wrong hop"
-    return "early answer" if path - read else "misreading"
+    return "early answer" if path - titles else "misreading"
 
 
 def fill_card(

@@ -17,11 +17,12 @@ of a `raise`) are left out.
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
-from mutation.explained import explain
 from mutation.mutants import Mutant, choose, read_mutants
 from mutation.rooms import DRAWN, ROOMS, SEED, Room
 from mutation.workplace import Workplace
@@ -35,6 +36,10 @@ seed {seed}. [mutmut](https://mutmut.readthedocs.io) makes the mutants; those of
 **{killed} of {tried} killed: {share}.**
 """
 ROOT = Path(__file__).resolve().parent.parent
+EXPLAINED = ROOT / "scripts" / "mutation" / "explained.txt"
+IN_A_PROCESS = dict.fromkeys(
+    ("isolated_keeper", "isolated_worker"), "Runs in a process of its own, where mutmut sees no test reach it."
+)
 
 
 def main() -> None:
@@ -87,14 +92,24 @@ def write_report(mutants: Mapping[Room, list[Mutant]], path: Path) -> None:
         killed = _killed(of_file)
         lines.append(f"| `{file}` | {len(of_file)} | {killed} | {len(of_file) - killed} | {_share(of_file)} |")
     lines += ["", "## Survivors", ""]
-    lines += [line for mutant in tried if not mutant.killed for line in _survivor(mutant)]
+    for one in (mutant for mutant in tried if not mutant.killed):
+        reason = explained().get((one.file.stem, one.before, one.after)) or IN_A_PROCESS.get(one.file.stem)
+        lines.append(f"- `{one.file.name}`, `{one.function}`: {reason or 'Not explained.'}")
+        lines.append(f"  `{one.before}` → `{one.after}`")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _survivor(mutant: Mutant) -> Iterable[str]:
-    reason = explain(mutant.file.stem, mutant.before, mutant.after)
-    yield f"- `{mutant.file.name}`, `{mutant.function}`: {reason}"
-    yield f"  `{mutant.before}` → `{mutant.after}`"
+@cache
+def explained() -> dict[tuple[str, ...], str]:
+    """Reasons for survivors that no test can distinguish from the original, or that none should. The file has each
+    reason above its survivors, written as in the report: file, changed lines before and after."""
+    found, reason = {}, ""
+    for line in EXPLAINED.read_text(encoding="utf-8").splitlines():
+        if change := re.fullmatch(r"(\w+): `(.*)` → `(.*)`", line):
+            found[change.groups()] = reason
+        else:
+            reason = line.removeprefix("# ")
+    return found
 
 
 def _killed(mutants: list[Mutant]) -> int:

@@ -3,23 +3,17 @@
     python scripts/official_hotpotqa.py hotpot_evaluate_v1.py --pairs 20000
 
 The file is in github.com/hotpotqa/hotpot; this project has no copy. Each pair is scored by the file's own functions and
-by ours, to the last bit; then the file runs as a program on all pairs, and its means are compared. It imports ujson;
-where that is not installed, Python's json takes its place under that name. Ends with 1 if anything differs.
+by ours, to the last bit. It imports ujson; where that is not installed, Python's json takes its place under that name.
+Ends with 1 if anything differs.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import hashlib
 import json
-import math
-import os
 import random
-import subprocess
 import sys
-import tempfile
-from collections import Counter
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,7 +24,6 @@ from agent_r1_core.metrics.scorers import exact_match_score, f1_score
 Pair = tuple[str, str]
 """A prediction and the one accepted answer."""
 
-_STUBBED = find_spec("ujson") is None
 _WORDS = [
     "Paris", "obama", "Barack", "U.S.A.", "New", "York", "1961", "3,000", "$5", "50%", "can't", "rock'n'roll", "A.",
     "anthem", "thesis", "an-hour", "theend", "É́cole", "naïve", "straße", "İstanbul", "ﬁlm", "東京", "Москва", "😀",
@@ -76,17 +69,12 @@ def _changed(text: str, rng: random.Random) -> str:
     return text
 
 
-def load(file: Path) -> dict[str, Any]:
-    """The official file's names: it is executed as it is, but its last lines see that it is not the program."""
-    if _STUBBED:
+def differences(file: Path, cases: Sequence[Pair]) -> list[str]:
+    """A sentence for every pair that the official file's functions score otherwise."""
+    if find_spec("ujson") is None:
         sys.modules["ujson"] = json
-    names: dict[str, Any] = {"__name__": "hotpot_evaluate_v1"}
-    exec(compile(file.read_bytes(), str(file), "exec"), names)
-    return names
-
-
-def differences(official: dict[str, Any], cases: Sequence[Pair]) -> list[str]:
-    """A sentence for every pair that is scored otherwise."""
+    official: dict[str, Any] = {"__name__": "hotpot_evaluate_v1"}  # as an import, so that its last lines do nothing
+    exec(compile(file.read_bytes(), str(file), "exec"), official)
     found = []
     for prediction, answer in cases:
         theirs = (float(official["exact_match_score"](prediction, answer)), official["f1_score"](prediction, answer)[0])
@@ -94,28 +82,6 @@ def differences(official: dict[str, Any], cases: Sequence[Pair]) -> list[str]:
         if theirs != ours:
             found.append(f"{prediction!r} for {answer!r}: official em, f1 = {theirs}, ours {ours}")
     return found
-
-
-def program(file: Path, cases: Sequence[Pair]) -> dict[str, float]:
-    """What the official file prints when it runs as a program: means over all questions."""
-    names = [str(number) for number in range(len(cases))]
-    predicted = {"answer": dict(zip(names, (one for one, _ in cases), strict=True)), "sp": {name: [] for name in names}}
-    gold = [{"_id": name, "answer": one, "supporting_facts": []} for name, (_, one) in zip(names, cases, strict=True)]
-    with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder, "prediction.json"), Path(folder, "gold.json")]
-        for path, content in zip(paths, (predicted, gold), strict=True):
-            path.write_text(json.dumps(content), encoding="utf-8")
-        if _STUBBED:
-            Path(folder, "ujson.py").write_text("from json import *\n", encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, str(file), *map(str, paths)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    printed: dict[str, float] = ast.literal_eval(done.stdout.strip().splitlines()[-1])
-    return printed
 
 
 def main() -> int:
@@ -128,26 +94,12 @@ def main() -> int:
     if not chosen.file.is_file():
         options.error(f"there is no file {chosen.file}; get hotpot_evaluate_v1.py from github.com/hotpotqa/hotpot")
     cases = pairs(chosen.pairs, chosen.seed)
-    kinds = Counter(_kind(prediction, answer) for prediction, answer in cases)
-    found = differences(load(chosen.file), cases)
-    means = program(chosen.file, cases)
-    ours = {"em": [exact_match_score(*case) for case in cases], "f1": [f1_score(*case) for case in cases]}
-    for name, values in ours.items():
-        if not math.isclose(means[name], sum(values) / len(cases), rel_tol=1e-12):
-            found.append(f"as a program it prints {name} {means[name]}, ours is {sum(values) / len(cases)}")
+    scores = [f1_score(*case) for case in cases]
+    found = differences(chosen.file, cases)
     print(f"sha256 of {chosen.file.name}: {hashlib.sha256(chosen.file.read_bytes()).hexdigest()}")
-    print(f"ujson: {'Python’s json under its name' if _STUBBED else 'installed'}")
-    print(f"{len(cases)} pairs, seed {chosen.seed}: " + ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items())))
-    print(f"the official program prints em {means['em']:.6f}, f1 {means['f1']:.6f}")
-    print(f"{len(found)} differences")
-    for sentence in found[:10]:
-        print(sentence)
+    print(f"{len(cases)} pairs, seed {chosen.seed}, of which {sum(0 < f1 < 1 for f1 in scores)} overlap in part")
+    print("\n".join([f"{len(found)} differences", *found[:10]]))
     return 1 if found else 0
-
-
-def _kind(prediction: str, answer: str) -> str:
-    overlap = f1_score(prediction, answer)
-    return "exact" if exact_match_score(prediction, answer) else "partial" if overlap > 0 else "without overlap"
 
 
 if __name__ == "__main__":

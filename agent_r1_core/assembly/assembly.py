@@ -14,12 +14,21 @@ from agent_r1_core.assembly.blueprint import Blueprint
 from agent_r1_core.assembly.checkpointing import load_task_order
 from agent_r1_core.assembly.components import make_examples
 from agent_r1_core.assembly.hardware import Hardware, apply
-from agent_r1_core.assembly.mixture import TaskSet, describe_mixture, training_order
 from agent_r1_core.assembly.model_source import ModelSource, find_model, model_shape, refuse_code
 from agent_r1_core.assembly.roles import LearnerRole, Rollouts
 from agent_r1_core.assembly.site import HERE, Site
 from agent_r1_core.assembly.task_order import Order
-from agent_r1_core.assembly.task_sets import TRAIN, Note, load_tasks, record, set_names, unused_sets
+from agent_r1_core.assembly.task_sets import (
+    TRAIN,
+    Note,
+    TaskSet,
+    describe_mixture,
+    load_tasks,
+    record,
+    set_names,
+    training_order,
+    unused_sets,
+)
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.tool import Tool
 from agent_r1_core.errors import ConfigError, ModelError
@@ -28,18 +37,17 @@ from agent_r1_core.work import working
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig, RunConfig
+    from agent_r1_core.contracts.score import ScoreFn
     from agent_r1_core.contracts.tracker import Tracker
     from agent_r1_core.rollout.examples import Examples
     from agent_r1_core.runs.checkpoint import Checkpoint
-    from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+    from agent_r1_core.runs.evaluation_file import EvaluationTasks
 
 T = TypeVar("T")
 
 
 @dataclass
 class Assembly:
-    """The components of a run."""
-
     resolved: ResolvedConfig
     """The configuration, with `auto` replaced by what the hardware decided."""
     hardware: Hardware
@@ -52,14 +60,15 @@ class Assembly:
     rollouts: Rollouts
     trackers: list[Tracker]
     examples: Examples | None
-    """What stands before every task."""
+    """Shown before every task."""
+    scores: Sequence[ScoreFn] = ()
+    """What evaluations measure besides the scores that every evaluation has."""
     _selection: Selection | None = None
     _learner: LearnerRole | None = None
     _task_order: Order | None = None
 
     @property
     def config(self) -> RunConfig:
-        """The run's configuration."""
         return self.resolved.config
 
     @property
@@ -79,12 +88,10 @@ class Assembly:
 
     @property
     def train(self) -> TaskSet:
-        """The tasks that are trained on."""
         return self.sets[TRAIN]
 
     @property
     def evaluation(self) -> dict[str, TaskSet]:
-        """The evaluation sets by name."""
         return {name: one for name, one in self.sets.items() if name != TRAIN}
 
     @property
@@ -181,6 +188,9 @@ def assemble(
     selection = _selection(resolved, sets[TRAIN]) if learning else None
     for sentence in describe_mixture(config, sets[TRAIN]) if learning else ():
         note(sentence)
+    order = training_order(config, sets[TRAIN]) if learning else None
+    if order is not None and checkpoint is not None:
+        order = load_task_order(order, checkpoint)
     examples = make_examples(resolved)
     if examples is not None:
         note(examples.describe())
@@ -197,9 +207,10 @@ def assemble(
         evaluation_tasks=record(sets),
         trackers=[resolved.make("tracker", block) for block in config.trackers] if learning else [],
         examples=examples,
+        scores=[resolved.make("score", block) for block in config.scores],
         _selection=selection,
         _learner=learner,
-        _task_order=_task_order(config, sets[TRAIN], checkpoint) if learning else None,
+        _task_order=order,
     )
 
 
@@ -229,11 +240,6 @@ def _selection(resolved: ResolvedConfig, train: TaskSet) -> Selection:
             "name a task source that has them, such as conversations"
         )
     return selection
-
-
-def _task_order(config: RunConfig, train: TaskSet, checkpoint: Checkpoint | None) -> Order:
-    first = training_order(config, train)
-    return first if checkpoint is None else load_task_order(first, checkpoint)
 
 
 def _first_model(resolved: ResolvedConfig, checkpoint: Checkpoint | None, note: Note) -> ModelSource:

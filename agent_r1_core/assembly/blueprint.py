@@ -1,4 +1,4 @@
-"""Blueprint: what the two roles of a run are made from, in this process or in others."""
+"""Blueprint: all that the two roles of a run are made from, in this process or in others."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from agent_r1_core.contracts.engine import EngineModel
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.hardware import Hardware
-    from agent_r1_core.assembly.mixture import TaskSet
     from agent_r1_core.assembly.model_source import ModelSource
+    from agent_r1_core.assembly.task_sets import TaskSet
     from agent_r1_core.chat import ChatTokenizer
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.contracts.tool import Tool
@@ -32,15 +32,13 @@ class Blueprint:
     stages: tuple[str, ...]
     """Names of the task sets whose episodes are played."""
     learning: bool = True
-    """Whether there is a learner."""
     checkpoint: Checkpoint | None = None
     """From which a resumed run goes on."""
     sets: Mapping[str, TaskSet] = field(default_factory=dict)
     """The task sets that are loaded already."""
     wrap_tool: Callable[[Tool], Tool] | None = None
-    """Wraps every tool."""
     examples: Examples | None = None
-    """What stands before every task."""
+    """Shown before every task."""
 
     @property
     def policy_folder(self) -> Path:

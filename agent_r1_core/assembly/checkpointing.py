@@ -55,19 +55,18 @@ async def save_checkpoint(
 
 
 def save_model(learner: LearnerRole, run: Run) -> None:
-    """Write the final policy, whole or not at all.
+    """Write the final policy, a plain Hugging Face folder, whole or not at all.
 
     Raises:
         RunError: writing fails (disk full, read-only).
     """
-    run.write_model(lambda folder: _save_policy(learner, run, folder))
 
+    def write(folder: Path) -> None:
+        with disk_errors(folder):
+            learner.save_policy(folder)
+        run.model_files.complete(folder)
 
-def _save_policy(learner: LearnerRole, run: Run, folder: Path) -> None:
-    """Write a plain Hugging Face folder: the learner's weights and configuration, and the run's files of the model."""
-    with disk_errors(folder):
-        learner.save_policy(folder)
-    run.model_files.complete(folder)
+    run.write_model(write)
 
 
 @contextmanager
@@ -88,7 +87,7 @@ def load_trainer_state(learner: Learner, checkpoint: Checkpoint) -> None:
     Raises:
         RunError: a file cannot be read, or does not hold the state of this learner.
     """
-    from agent_r1_core.learning.state_folder import read_state
+    from agent_r1_core.learning.state import read_state
 
     try:
         learner.state.load(read_state(checkpoint.trainer, learner.state.room))

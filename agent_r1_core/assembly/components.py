@@ -67,7 +67,6 @@ def make_learner(blueprint: Blueprint, ranks: Ranks | None = None) -> Learner:
 
 
 def make_rewards(resolved: ResolvedConfig) -> list[WeightedReward]:
-    """The recipe's rewards with their weights."""
     return [
         WeightedReward(resolved.make("reward", block), block.weight, block.timeout, block.cap)
         for block in resolved.config.rewards
@@ -95,19 +94,18 @@ def make_tools(
         in_process: run every tool in this process, whatever its isolation, for a caller that uses the tool itself.
     """
     tools = [(resolved.make("tool", block), block) for block in resolved.config.tools]
+    here = in_process or wrap is not None
     return ToolRunner(
         {tool.name: wrap(tool) if wrap else tool for tool, _ in tools},
         {tool.name: block.timeout for tool, block in tools},
-        {tool.name: _isolation(tool, block, in_process or wrap is not None) for tool, block in tools},
+        {tool.name: "thread" if here else _isolation(tool, block) for tool, block in tools},
         max_concurrency,
         {tool.name: block.limits for tool, block in tools},
     )
 
 
-def _isolation(tool: Tool, block: ToolBlock, in_process: bool) -> Isolation:
+def _isolation(tool: Tool, block: ToolBlock) -> Isolation:
     """Where the calls of a tool run: the recipe's word counts before the tool's own."""
-    if in_process:
-        return "thread"
     return tool.isolation if block.isolation == "auto" else block.isolation
 
 

@@ -30,8 +30,6 @@ class _Wrong(Exception):
 
 @dataclass
 class GgufHeader:
-    """What the header says."""
-
     values: dict[str, str | int | float] = field(default_factory=dict)
     """Of all keys but arrays."""
     arrays: dict[str, int] = field(default_factory=dict)

@@ -39,8 +39,6 @@ _GPT2, _SINGLE_DIGITS = frozenset({"gpt-2", "mpt", "olmo", "phi-2"}), frozenset(
 
 @dataclass(frozen=True)
 class GgufModel:
-    """A GGUF file and the folder with what it holds."""
-
     file: Path
     sha256: str
     folder: Path
@@ -53,7 +51,8 @@ def open_gguf(file: Path) -> GgufModel:
         ModelError: the file cannot be read as a model, or the cache cannot be written.
     """
     try:
-        digest = _sha256(file)
+        with open_to_read(file) as opened:
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()
     except OSError as error:
         raise ModelError(f"{file} cannot be read ({error.strerror}); give a GGUF file that is there") from error
     place = cache_dir() / "gguf" / digest
@@ -73,11 +72,6 @@ def open_gguf(file: Path) -> GgufModel:
             "AGENT_R1_CACHE to another folder"
         ) from error
     return GgufModel(file, digest, folder)
-
-
-def _sha256(file: Path) -> str:
-    with open_to_read(file) as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 @contextmanager

@@ -13,18 +13,27 @@ import json
 import os
 import platform
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import ConfigError, ModelError, RunError
 from agent_r1_core.folders import cache_dir
-from agent_r1_core.opening import read_json, read_text
+from agent_r1_core.opening import check_folder, read_json, read_text
 from agent_r1_core.runs.files import write_text
 
 if TYPE_CHECKING:
     import torch
 
+Choice = tuple[int, str]
+"""Threads, and `float32` or `bfloat16`."""
+PROBE_SECONDS = 1.2
+"""Time for all measurements together, not counting the first pass of each choice."""
+_ROWS, _SEQUENCES, _LENGTH = 64, 8, 48
+"""Of the probe: rows of a decoding step; sequences of a micro-batch, and tokens of each."""
+_LARGEST = 2 * 10**7
+"""Most weights of a layer; a larger one takes too long to build."""
 _DECODING, _LEARNING = 64, 512
 """Rows of the measured matrix products: a decoding step of many episodes, and a small micro-batch."""
 _UNKNOWN_MODEL = (OSError, TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError, ModelError)
@@ -33,8 +42,6 @@ _UNKNOWN_MODEL = (OSError, TypeError, ValueError, RuntimeError, AttributeError, 
 
 @dataclass(frozen=True)
 class Hardware:
-    """The device, precision and threads of a run."""
-
     device: str
     dtype: str
     """`float32` or `bfloat16`: the precision of forward passes; the master weights are always float32."""
@@ -95,7 +102,7 @@ def _cpu_dtypes() -> list[str]:
     return ["float32", "bfloat16"] if supported else ["float32"]
 
 
-def _remembered(folder: Path, choices: list[tuple[int, str]]) -> tuple[int, str]:
+def _remembered(folder: Path, choices: list[Choice]) -> Choice:
     """The fastest choice: from the cache folder if this machine has measured this model before."""
     if len(choices) == 1:
         return choices[0]
@@ -128,7 +135,7 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _fingerprint(folder: Path, choices: list[tuple[int, str]]) -> str:
+def _fingerprint(folder: Path, choices: list[Choice]) -> str:
     """A hash of the machine, its libraries, the model's shape and the choices."""
     import torch
     import transformers
@@ -141,20 +148,18 @@ def _fingerprint(folder: Path, choices: list[tuple[int, str]]) -> str:
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
 
-def _fastest(folder: Path, choices: list[tuple[int, str]]) -> tuple[int, str]:
+def _fastest(folder: Path, choices: list[Choice]) -> Choice:
     """The fastest threads and precision. Several threads must win by a tenth. bfloat16, which costs precision, must win
     by half: CPUs with matrix units for it do, and others gain too little to choose the same every time."""
-    from agent_r1_core.assembly.probe import Probe
-
     try:
         seconds = Probe(folder).seconds(choices)
     except _UNKNOWN_MODEL:
         seconds = {choice: _products(*choice) for choice in choices}
-    return min(choices, key=lambda choice: seconds[choice] * _handicap(*choice))
 
+    def cost(choice: Choice) -> float:
+        return seconds[choice] * (1.1 if choice[0] > 1 else 1.0) * (1.5 if choice[1] == "bfloat16" else 1.0)
 
-def _handicap(threads: int, dtype: str) -> float:
-    return (1.1 if threads > 1 else 1.0) * (1.5 if dtype == "bfloat16" else 1.0)
+    return min(choices, key=cost)
 
 
 def _products(threads: int, dtype: str) -> float:
@@ -183,3 +188,74 @@ def _product_seconds(rows: int, dtype: torch.dtype, hidden: int = 1024) -> float
             torch.nn.functional.silu(tokens @ up) @ down
             seconds.append(time.perf_counter() - begin)
     return min(seconds)
+
+
+class Probe:
+    """Times decoding and learning on one layer of the model in `folder`, with random weights and a small vocabulary.
+
+    Raises:
+        ValueError: building and running the layer would take too long.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        import torch
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        from agent_r1_core.learning.packing import Packed, PrefixForest
+        from agent_r1_core.learning.policy import Policy
+
+        check_folder(folder)
+        config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
+        config.num_hidden_layers = 1
+        config.vocab_size = min(config.vocab_size, 1024)
+        config.pad_token_id = config.bos_token_id = config.eos_token_id = None
+        width = config.hidden_size
+        if width * (4 * width + 3 * getattr(config, "intermediate_size", 4 * width)) > _LARGEST:
+            raise ValueError(f"a layer {width} wide has too many weights to be timed")
+        draw: dict[str, Any] = {"generator": torch.Generator().manual_seed(0)}
+        self._ids = torch.randint(config.vocab_size, (_SEQUENCES, _LENGTH), **draw)
+        self._modules = {
+            name: AutoModelForCausalLM.from_config(config, dtype=getattr(torch, name)).eval()
+            for name in ("float32", "bfloat16")
+        }
+        self._policies = {
+            name: Policy(AutoModelForCausalLM.from_config(config, dtype=torch.float32), dtype=name)
+            for name in self._modules
+        }
+        forest = PrefixForest()
+        for key, row in enumerate(self._ids.tolist()):
+            forest.add(row, key)
+        tree, place = forest.build()
+        mask = torch.ones(self._ids.shape, dtype=torch.bool)
+        self._packed = Packed(torch.arange(len(self._ids)), self._ids.flatten(), mask, place, tree)
+
+    def seconds(self, choices: Iterable[Choice]) -> dict[Choice, float]:
+        """Seconds per token, sampled once and trained on once, for each choice.
+
+        The choices take turns and the fastest pass of each counts, since other load on the machine only slows passes.
+        """
+        costs: dict[Choice, list[float]] = {choice: [] for choice in choices}
+        for choice in costs:
+            self._cost(choice)
+        stop = time.perf_counter() + PROBE_SECONDS
+        for turn in itertools.count():
+            if turn >= 5 and time.perf_counter() > stop:
+                break
+            for choice in costs:
+                costs[choice].append(self._cost(choice))
+        return {choice: min(seconds) for choice, seconds in costs.items()}
+
+    def _cost(self, choice: Choice) -> float:
+        import torch
+
+        threads, dtype = choice
+        torch.set_num_threads(threads)
+        start = time.perf_counter()
+        with torch.no_grad():
+            self._modules[dtype](input_ids=self._ids.flatten()[:_ROWS, None], use_cache=False)
+        decoded = time.perf_counter()
+        policy = self._policies[dtype]
+        at = (self._packed.tree.positions > 0).nonzero().flatten()
+        policy.logprobs(self._packed, at).logprobs.sum().backward()
+        policy.module.zero_grad()
+        return (decoded - start) / _ROWS + (time.perf_counter() - decoded) / self._ids.numel()

@@ -6,12 +6,22 @@ import asyncio
 import gc
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.assembly.components import make_learner
-from agent_r1_core.assembly.stage import make_stage
+from agent_r1_core.assembly.components import (
+    make_context,
+    make_env,
+    make_learner,
+    make_rewards,
+    make_tool_format,
+    make_tool_rewards,
+    make_tools,
+)
+from agent_r1_core.assembly.task_sets import tool_resources
 from agent_r1_core.errors import EngineError
+from agent_r1_core.rollout import Collector, RolloutSettings
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.tools.threads import ThreadPool
 from agent_r1_core.work.running import trim_memory
@@ -20,19 +30,28 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from agent_r1_core.assembly.blueprint import Blueprint
-    from agent_r1_core.assembly.stage import Stage
     from agent_r1_core.contracts.engine import Engine, EngineModel
     from agent_r1_core.contracts.token_numbers import TokenNumbers
-    from agent_r1_core.learning.captured import CapturedState
-    from agent_r1_core.learning.learner import Learner
+    from agent_r1_core.contracts.tool import ToolResources
+    from agent_r1_core.learning.learner import CapturedState, Learner
     from agent_r1_core.learning.update import Update
     from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
     from agent_r1_core.runs.call_log import CallLog
+    from agent_r1_core.tools.tool_runner import ToolRunner
     from agent_r1_core.trajectory import Group, Trajectory
 
 _LARGE = 2**26
 """Bytes of a policy from which freed memory is given back after each update: 5 GB of 13 in runs of 135 M parameters.
 That takes a tenth of a step of the bundled model, which holds little."""
+
+
+@dataclass
+class Stage:
+    """Where the episodes of a task set are played: all that it takes except the engine, which the stages share."""
+
+    tools: ToolRunner
+    resources: ToolResources
+    collector: Collector
 
 
 def local_roles(blueprint: Blueprint) -> tuple[LocalRollouts, LocalLearner | None]:
@@ -55,13 +74,34 @@ def local_rollouts(blueprint: Blueprint) -> LocalRollouts:
     Raises:
         AgentR1Error: a component cannot be made.
     """
-    resolved, tokenizer = blueprint.resolved, blueprint.tokenizer
-    engine = resolved.make("engine", resolved.config.engine)
-    stages = {
-        name: make_stage(name, blueprint.sets, resolved, engine, tokenizer, blueprint.wrap_tool, blueprint.examples)
-        for name in blueprint.stages
-    }
+    engine = blueprint.resolved.make("engine", blueprint.resolved.config.engine)
+    stages = {name: _stage(name, blueprint, engine) for name in blueprint.stages}
     return LocalRollouts(engine, stages, blueprint.engine_model())
+
+
+def _stage(name: str, blueprint: Blueprint, engine: Engine) -> Stage:
+    """The stage of the task set `name`, with a collector over the shared engine."""
+    resolved, config = blueprint.resolved, blueprint.resolved.config
+    options = config.engine.config
+    tools = make_tools(resolved, options.max_episodes, blueprint.wrap_tool)
+    settings = RolloutSettings(
+        make_env=make_env(resolved),
+        make_timeout=config.env.config.timeout,
+        tools=tools,
+        tool_format=make_tool_format(resolved),
+        context=make_context(resolved),
+        examples=blueprint.examples,
+        rewards=make_rewards(resolved),
+        tool_rewards=make_tool_rewards(resolved),
+        max_episodes=options.max_episodes,
+        sampling=options.sampling,
+        max_retries=config.training.max_retries,
+        seed=config.seed,
+        deterministic=config.deterministic,
+        model=config.model.name,
+    )
+    resources = tool_resources(resolved, blueprint.sets, name, blueprint.tokenizer.name)
+    return Stage(tools, resources, Collector(engine, blueprint.tokenizer, settings))
 
 
 class LocalRollouts:
@@ -90,11 +130,9 @@ class LocalRollouts:
         gc.freeze()
 
     def tools(self, split: str) -> dict[str, dict[str, Any]]:
-        """The facts about a task set's tools that a report states."""
         return self.stages[split].tools.describe()
 
     def log_calls(self, log: CallLog) -> None:
-        """Record the tool calls that run in this process."""
         for stage in self.stages.values():
             stage.tools.log_calls(log)
 
@@ -116,11 +154,9 @@ class LocalRollouts:
         return self._engine.broken()
 
     async def rest(self) -> None:
-        """Let the engine free memory until the next weights."""
         await self._engine.sleep()
 
     async def load_weights(self, weights: Mapping[str, Tensor], version: int) -> None:
-        """Serve these weights."""
         await self._engine.load_weights(weights, version)
         self._version = version
 
@@ -138,7 +174,6 @@ class LocalRollouts:
         """Wait for nothing: `write` returns when the file is there."""
 
     async def close(self) -> None:
-        """Close the engine and the tools."""
         gc.unfreeze()
         try:
             await self._engine.close()
@@ -184,16 +219,13 @@ class LocalLearner:
         return logprobs
 
     async def snapshot(self) -> Mapping[str, Tensor]:
-        """A copy of the policy's weights."""
         return self.learner.policy.snapshot()
 
     def save_policy(self, folder: Path) -> None:
-        """Write the policy's configuration and weights in Hugging Face format."""
         self.learner.policy.save(folder)
 
     async def capture(self, copy: bool = True) -> CapturedState:
-        """Copy weights, optimisers, critic and adapters."""
-        from agent_r1_core.learning.captured import CapturedState
+        from agent_r1_core.learning.learner import CapturedState
 
         captured: CapturedState = await self._lane.run(lambda: CapturedState(self.learner, copy))
         return captured

@@ -15,9 +15,9 @@ from agent_r1_core.assembly.gguf_model import GgufModel, open_gguf
 from agent_r1_core.assembly.hub_download import download
 from agent_r1_core.errors import ModelError, NotOpened
 from agent_r1_core.opening import check_regular, read_json
+from agent_r1_core.runs.checkpoint import RunPolicy
 from agent_r1_core.runs.checksums import MODEL_CHECKSUMS, damage_of_model
 from agent_r1_core.runs.lock import FileLock
-from agent_r1_core.runs.policy import RunPolicy
 from agent_r1_core.runs.run import Run
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ _TOOLS: dict[str, tuple[str, ...]] = {"tiny": ("calculator", "wiki_search"), "ti
 
 @dataclass(frozen=True)
 class ModelSource:
-    """Where a model's weights and tokenizer are."""
-
     folder: Path
     origin: str
     """Where it comes from, for reports: `bundled`, `run`, `folder`, `gguf`, `hub` or `checkpoint` (of the run that goes
@@ -46,7 +44,7 @@ class ModelSource:
     """Keeps a run that still trains from pruning the checkpoint."""
 
     def release(self) -> None:
-        """The folder is not needed any more; a second call does nothing."""
+        """Let go of the folder; a second call does nothing."""
         if self.lock is not None:
             self.lock.release()
 
@@ -66,7 +64,6 @@ class ModelSource:
         return f"{self.folder} ({self.origin})"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, for reports."""
         policy = None if self.policy is None else self.policy.to_json()
         about = {"folder": str(self.folder), "origin": self.origin, "run": self.run and str(self.run), "chosen": policy}
         return about if self.gguf is None else {**about, "file": str(self.gguf.file), "sha256": self.gguf.sha256}
@@ -159,7 +156,7 @@ def refuse_code(folder: Path) -> None:
         except NotOpened:  # what is not read here, a library might
             raise
         except (OSError, ValueError):
-            continue  # whoever needs the file will say that it is damaged
+            continue  # its reader will say that it is damaged
         while values:
             value, is_code = values.pop()
             if is_code and isinstance(value, str):

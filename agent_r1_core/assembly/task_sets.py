@@ -1,6 +1,6 @@
 """The tasks that a run trains on and is evaluated on.
 
-Several training sets become one, whose tasks know their set (mixture.py). Without an evaluation source, some training
+Several training sets become one, whose tasks know their set. Without an evaluation source, some training
 tasks are held out, of several sets by their shares. The run records which ones, and every later resume or
 evaluation uses exactly those; a second draw could pick tasks that were trained on (LAW 12).
 """
@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.assembly.mixture import TaskSet, check_disjoint, hold_out_by_shares, joined, named, without
+from agent_r1_core.assembly.task_order import MixedOrder, Order, TaskOrder, hold_out, shares
 from agent_r1_core.contracts.tool import ToolResources
 from agent_r1_core.errors import ConfigError, RunError, TaskError, describe_error
 from agent_r1_core.folders import cache_dir
-from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+from agent_r1_core.runs.evaluation_file import EvaluationTasks
 from agent_r1_core.runs.run import Run
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ComponentBlock, EvaluationConfig, ResolvedConfig, RunConfig
-    from agent_r1_core.contracts.tasks import TaskSource
+    from agent_r1_core.contracts.tasks import Passage, TaskSource
     from agent_r1_core.trajectory import Task
 
 Note = Callable[[str], None]
@@ -32,6 +33,24 @@ TRAIN = "train"
 """The name of the training tasks; every evaluation set has its own name."""
 _HELD_OUT = 200
 """Tasks to hold out if the recipe gives no number; at most a tenth of all."""
+
+
+@dataclass(frozen=True)
+class TaskSet:
+    """Tasks, and their sources, which have their corpora."""
+
+    tasks: Sequence[Task]
+    sources: tuple[TaskSource, ...]
+    """One, or those of several training sets."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Of several training sets that became one: how many of its tasks are each set's, in the order of the tasks."""
+    held_out: tuple[str, ...] | None = None
+    """Ids of all tasks that are held out of training; None if the set has its own source."""
+
+    def corpus(self) -> Iterable[Passage] | None:
+        """The passages of the sources, one source after the other; None if none of them has any."""
+        corpora = [corpus for source in self.sources if (corpus := source.corpus()) is not None]
+        return chain.from_iterable(corpora) if corpora else None
 
 
 def set_names(config: RunConfig, name: str) -> list[str]:
@@ -64,7 +83,7 @@ def load_tasks(
     Args:
         resolved: the configuration.
         names: `train` and names of evaluation sets.
-        note: told which tasks are held out.
+        note: receives a sentence about the tasks that are held out.
         run: use the tasks that this run held out; None: draw them.
 
     Raises:
@@ -83,7 +102,9 @@ def load_tasks(
         parts = _training_sets(resolved)
         if holding_out:
             parts, sets["eval"] = _held_out(parts, config, note, run)
-        sets[TRAIN] = joined(parts)
+        tasks = [task for part in parts.values() for task in part.tasks]
+        sizes = {name: len(part.tasks) for name, part in parts.items()}
+        sets[TRAIN] = TaskSet(tasks, _sources_of(parts), sizes)
     for name in sets.keys() - {TRAIN}:
         sets[name] = replace(sets[name], tasks=_sampled(sets[name].tasks, config.evaluation, config.seed))
     return {name: sets[name] for name in names}
@@ -114,26 +135,70 @@ def record(sets: Mapping[str, TaskSet]) -> EvaluationTasks:
     return EvaluationTasks(evaluated, next(held_out, None))
 
 
+def training_order(config: RunConfig, train: TaskSet) -> Order:
+    """The place before a run's first task."""
+    shuffle = config.training.shuffle
+    if not isinstance(config.tasks.train, dict):
+        return TaskOrder(len(train.tasks), config.seed, shuffle)
+    orders = {name: TaskOrder(size, f"{config.seed}/{name}", shuffle) for name, size in train.sizes.items()}
+    return MixedOrder(orders, {name: block.weight for name, block in config.tasks.train_sets.items()})
+
+
+def describe_mixture(config: RunConfig, train: TaskSet) -> list[str]:
+    """Sentences about the mixture, and about sets that have fewer tasks than a step takes."""
+    per_step, count = config.training.tasks_per_step, len(train.tasks)
+    sentences = []
+    if isinstance(config.tasks.train, dict) and len(train.sizes) > 1:
+        share = shares({name: block.weight for name, block in config.tasks.train_sets.items()})
+        parts = [f"{name} ({float(share[name]):.3g} of the tasks played, has {n})" for name, n in train.sizes.items()]
+        sentences.append(f"the training tasks are mixed from {', '.join(parts)}")
+        sentences += [
+            f"training.tasks_per_step is {per_step}, of which {float(share[name] * per_step):.3g} would be of {name}, "
+            f"but it has only {n}: every step takes all of them, and more of the others"
+            for name, n in train.sizes.items()
+            if n < share[name] * per_step and count >= per_step
+        ]
+    if count < per_step:
+        sentences.append(
+            f"training.tasks_per_step is {per_step}, but there are only {count} training tasks: every step takes all "
+            "of them"
+        )
+    return sentences
+
+
 def _training_sets(resolved: ResolvedConfig) -> dict[str, TaskSet]:
-    """The training sets by name; of several, the tasks bear the names of their sets.
+    """The training sets by name; the tasks of several have the names of their sets in their metadata.
 
     Raises:
         TaskError: as `load_tasks` says.
     """
     tasks = resolved.config.tasks
     loaded = {name: _load(resolved, block, _key(TRAIN, tasks.train, name)) for name, block in tasks.train_sets.items()}
-    check_disjoint(loaded)
-    return {name: named(one, name) for name, one in loaded.items()} if isinstance(tasks.train, dict) else loaded
+    owners: dict[str, str] = {}
+    for name, part in loaded.items():
+        for task in part.tasks:
+            other = owners.setdefault(task.id, name)
+            if other != name:
+                raise TaskError(
+                    f"tasks.train.{other} and tasks.train.{name} both have a task with the id {task.id!r}; choose "
+                    "other tasks in one of them, or rename its file if the ids are places in it"
+                )
+    if not isinstance(tasks.train, dict):
+        return loaded
+    return {
+        name: replace(part, tasks=[replace(task, metadata={**task.metadata, "source": name}) for task in part.tasks])
+        for name, part in loaded.items()
+    }
 
 
 def _held_out(
     parts: Mapping[str, TaskSet], config: RunConfig, note: Note, run: Path | None
 ) -> tuple[dict[str, TaskSet], TaskSet]:
     """The sets to train on, and the tasks held out of them."""
-    sources = tuple(source for part in parts.values() for source in part.sources)
+    sources = _sources_of(parts)
     weights = {name: block.weight for name, block in config.tasks.train_sets.items()}
     if run is None:
-        train, held = hold_out_by_shares(parts, weights, config.evaluation.size or _HELD_OUT, config.seed)
+        train, held = _hold_out(parts, weights, config.evaluation.size or _HELD_OUT, config.seed)
         if not held:
             raise TaskError("tasks.train has a single task, so none can be held out; set tasks.eval")
         count = sum(len(part.tasks) for part in parts.values())
@@ -156,7 +221,36 @@ def _held_out(
             f"them; give it the data that the run was trained on, or set tasks.eval"
         )
     note(f"tasks.eval is not set: the evaluation uses the {len(held)} tasks that {run} held out of training")
-    return without(parts, recorded.held_out), TaskSet(held, sources, held_out=recorded.held_out)
+    return _without(parts, recorded.held_out), TaskSet(held, sources, held_out=recorded.held_out)
+
+
+def _hold_out(
+    parts: Mapping[str, TaskSet], weights: Mapping[str, float], size: int, seed: int
+) -> tuple[dict[str, TaskSet], list[Task]]:
+    """The sets without the tasks that the seed chooses to hold out, and these, by the sets' shares and mixed by them.
+
+    Args:
+        parts: the training sets.
+        weights: the weight of each.
+        size: how many to hold out of all sets together; of each at least one, if it has two, and at most a tenth.
+        seed: the run's.
+    """
+    order = MixedOrder({name: TaskOrder(size, seed, shuffle=False) for name in parts}, weights)
+    share = order.counts(order.draw(size)[0])
+    seeds = {name: f"{seed}/{name}" if len(parts) > 1 else seed for name in parts}
+    held = {name: hold_out(part.tasks, share[name], seeds[name])[1] for name, part in parts.items()}
+    mixed = MixedOrder({name: TaskOrder(len(tasks), seed, shuffle=False) for name, tasks in held.items()}, weights)
+    every = [task for tasks in held.values() for task in tasks]
+    chosen = [every[index] for index in mixed.draw(len(every))[0]]
+    return _without(parts, [task.id for task in chosen]), chosen
+
+
+def _without(parts: Mapping[str, TaskSet], ids: Collection[str]) -> dict[str, TaskSet]:
+    """The sets without these tasks."""
+    gone = frozenset(ids)
+    return {
+        name: replace(part, tasks=[task for task in part.tasks if task.id not in gone]) for name, part in parts.items()
+    }
 
 
 def _sampled(tasks: Sequence[Task], settings: EvaluationConfig, seed: int) -> Sequence[Task]:
@@ -175,6 +269,10 @@ def _key(place: str, sources: Any, name: str) -> str:
 
 def _sources(resolved: ResolvedConfig, blocks: Sequence[ComponentBlock]) -> tuple[TaskSource, ...]:
     return tuple(resolved.make("tasks", block) for block in blocks)
+
+
+def _sources_of(parts: Mapping[str, TaskSet]) -> tuple[TaskSource, ...]:
+    return tuple(source for part in parts.values() for source in part.sources)
 
 
 def _load(resolved: ResolvedConfig, block: ComponentBlock, where: str) -> TaskSet:

@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from agent_r1_core.contracts.encodable import encodable
-from agent_r1_core.contracts.markup import Markup
+from agent_r1_core.contracts.markup import Markup, encodable
 
 BREAK = "\ufdd0"
 """Separates what is encoded apart. Unicode reserves this character for use within a program."""

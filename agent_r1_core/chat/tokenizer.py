@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_r1_core.chat.control import BREAK, ControlTokens
 from agent_r1_core.chat.template import ChatTemplate
-from agent_r1_core.contracts.encodable import encodable
+from agent_r1_core.contracts.markup import encodable
 from agent_r1_core.errors import ModelError
 from agent_r1_core.opening import check_folder, read_json
 from agent_r1_core.trajectory import Message

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from agent_r1_core.config.load import DEFAULT_RECIPE, ResolvedConfig, load_config
-from agent_r1_core.config.lookup import find_recipe, recipe_folders, recipe_names
 from agent_r1_core.config.models import (
     CheckpointConfig,
     EvaluationConfig,
@@ -14,6 +13,7 @@ from agent_r1_core.config.models import (
     RunSection,
     TasksConfig,
 )
+from agent_r1_core.config.recipe import find_recipe, recipe_folders, recipe_names
 from agent_r1_core.contracts.blocks import ComponentBlock, RewardBlock, ToolBlock
 from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
 

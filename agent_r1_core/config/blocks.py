@@ -22,7 +22,7 @@ OPTION_BLOCKS: dict[tuple[str, ...], str] = {("env", "format"): "tool_format"}
 SETS: tuple[tuple[str, ...], ...] = (("tasks", "train"), ("tasks", "eval"))
 """The places that hold one block, or a mapping of several by name."""
 
-BLOCK_LISTS: dict[str, str] = {"tools": "tool", "rewards": "reward", "trackers": "tracker"}
+BLOCK_LISTS: dict[str, str] = {"tools": "tool", "rewards": "reward", "scores": "score", "trackers": "tracker"}
 """Lists of blocks."""
 
 BLOCK_MODELS: dict[str, type[ComponentBlock]] = {"tasks": TasksBlock, "tool": ToolBlock, "reward": RewardBlock}

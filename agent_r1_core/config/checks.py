@@ -1,25 +1,29 @@
-"""Checks across keys: combinations that contradict each other, and options without effect (LAW 8).
+"""Setup, a complete configuration to check, and checks across its keys: contradictions, options without effect (LAW 8).
 
 Only an option that somebody wrote is reported as idle; defaults may be idle.
 """
 
 from __future__ import annotations
 
+import json
 import os
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.config.algorithm_checks import check_algorithm
-from agent_r1_core.config.distributed_checks import check_distributed
-from agent_r1_core.config.dropped_options import say_dropped
+from agent_r1_core.config.components import is_own_value
+from agent_r1_core.config.draft import DEFAULT
 from agent_r1_core.config.keys import Key, key_text
-from agent_r1_core.config.reward_checks import check_rewards
+from agent_r1_core.errors import PluginError
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.scorers import SCORES
 
 if TYPE_CHECKING:
     from agent_r1_core.config.components import ResolvedBlock
-    from agent_r1_core.config.setup import Setup
+    from agent_r1_core.config.draft import Dropped
+    from agent_r1_core.config.models import RunConfig
+    from agent_r1_core.config.problems import Problems
+    from agent_r1_core.plugins import Registry
 
 _OF_TRAINING = (
     *("training.", "algorithm", "checkpoint", "health", "trackers", "model.lora", "model.gradient_checkpointing"),
@@ -33,40 +37,60 @@ def only_of_training(key: str) -> bool:
     return key.startswith(_OF_TRAINING) and key != "training.max_retries"
 
 
-CLIPS = ("clip_low", "clip_high", "dual_clip", "value_clip")
-"""Options of algorithms that limit how far an update moves from the policy that sampled."""
+@dataclass
+class Setup:
+    config: RunConfig
+    blocks: list[ResolvedBlock]
+    registry: Registry
+    problems: Problems
+    training: bool
+    """False: for evaluations and rollouts, which allow any sampling."""
+    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What a dry run says besides the warnings."""
+    unavailable: dict[str, str] = field(default_factory=dict)
+    """Keys of blocks whose components this machine cannot run, and why."""
+    missing: list[str] = field(default_factory=list)
+    """What names a file or folder to be read that is not there."""
+
+    def block(self, *key: str | int) -> ResolvedBlock | None:
+        return next((block for block in self.blocks if block.key == key), None)
+
+    def user_set(self, key: Key) -> bool:
+        return self.problems.draft.source(key).user
+
+    def idle(self, key: Key, why: str) -> None:
+        """Report `key` as idle if somebody wrote it: as a problem, unless it was written for a component that went."""
+        draft = self.problems.draft
+        if self.user_set(key) and draft.kept(key):
+            self.warnings.append(f"{key_text(key)} ({draft.source(key).text}) has no effect here: {why}")
+            draft.sources[key] = DEFAULT
+        elif self.user_set(key):
+            self.problems.add(key, f"has no effect here: {why}; remove it")
 
 
 def check_setup(setup: Setup) -> None:
-    """Run every check; collect problems and warnings in the setup."""
-    say_dropped(setup)
-    _idle_options(setup)
-    _availability(setup)
+    """Run every check but those of rewards and training; collect problems and warnings in the setup."""
+    _dropped_options(setup)
+    _blocks(setup)
     _duplicates(setup)
     _tools(setup)
-    _context(setup)
-    _examples(setup)
-    check_rewards(setup)
+    _env(setup)
     _evaluation(setup)
-    check_task_sets(setup)
-    check_distributed(setup)
-    if setup.training:
-        _sampling(setup)
-        check_algorithm(setup)
-        _amounts(setup)
-        _warn(setup)
-    else:
+    _weights(setup)
+    _choosing_set(setup)
+    if setup.config.evaluation.size is None:
+        setup.idle(("evaluation", "sample"), "evaluation.size is not set, so that every task is taken")
+    _distributed(setup)
+    if not setup.training:
         _untrained(setup)
 
 
-def _idle_options(setup: Setup) -> None:
+def _blocks(setup: Setup) -> None:
+    """Report options of components without effect, and what this machine lacks for them."""
     for block in setup.blocks:
         for option, why in block.cls.idle_options(block.config).items():
             setup.idle((*block.key, option), why)
-
-
-def _availability(setup: Setup) -> None:
-    for block in setup.blocks:
         reason, key = block.cls.unavailable(block.config), key_text(block.key)
         if reason is not None:
             source = setup.problems.draft.near((*block.key, "name")).text
@@ -111,16 +135,12 @@ def _tools(setup: Setup) -> None:
             setup.idle(("tools", index, "limits"), "they hold for isolation: process")
 
 
-def _context(setup: Setup) -> None:
-    """Report options of the context strategy that contradict the environment's budgets."""
+def _env(setup: Setup) -> None:
+    """Report options of the context strategy that contradict the environment's budgets, and examples without a file."""
     block, env = setup.block("context"), setup.block("env")
-    if block is None or env is None:
-        return
-    for option, why in block.cls.conflicts(block.config, env.config).items():
-        setup.problems.add((*block.key, option), why)
-
-
-def _examples(setup: Setup) -> None:
+    if block is not None and env is not None:
+        for option, why in block.cls.conflicts(block.config, env.config).items():
+            setup.problems.add((*block.key, option), why)
     if setup.config.env.config.examples is None:
         setup.idle(("env", "max_examples"), "env.examples names no file")
 
@@ -136,6 +156,7 @@ def _evaluation(setup: Setup) -> None:
         setup.idle(("recording", "evaluation_episodes"), "nothing is evaluated")
         if setup.config.tasks.eval is not None:
             setup.idle(("tasks", "eval"), "evaluation.every is 0, at_start and at_end are false")
+        setup.idle(("scores",), "nothing is evaluated")
     if best is None or not setup.user_set(("checkpoint", "best")):
         return
     if never:
@@ -157,77 +178,11 @@ def _rewards(block: ResolvedBlock) -> bool:
     return block.kind == "reward" or (block.kind == "tool" and block.cls.reward_range is not None)
 
 
-def _sampling(setup: Setup) -> None:
-    """Require unmodified sampling: training needs log-probs of the distribution that was sampled (LAW 2)."""
-    engine = setup.config.engine.config
-    for option, neutral in (("top_p", 1.0), ("top_k", 0)):
-        value = getattr(engine, option)
-        if value != neutral:
-            text = f"must be {neutral} in training, not {value}: the learner trains the whole distribution"
-            setup.problems.add(("engine", option), text)
-    if engine.temperature <= 0:
-        text = f"must be above 0 in training, not {engine.temperature}: a greedy policy explores nothing"
-        setup.problems.add(("engine", "temperature"), text)
-    if setup.config.deterministic and setup.config.model.device == "cuda":
-        setup.problems.add(("deterministic",), "needs the CPU, and model.device is cuda; set model.device=cpu")
-
-
 def _untrained(setup: Setup) -> None:
     """Report overrides that only affect training; files may hold them, since they also serve training."""
     for key, source in setup.problems.draft.sources.items():
         if source.override and only_of_training(key_text(key)):
             setup.idle(key, "this command trains nothing")
-
-
-def _amounts(setup: Setup) -> None:
-    training = setup.config.training
-    episodes = training.tasks_per_step * training.samples_per_task
-    if training.minibatches > episodes:
-        text = f"must be at most {episodes}, the episodes of a step, not {training.minibatches}"
-        setup.problems.add(("training", "minibatches"), text)
-    for option in ("warmup_steps", "critic_warmup"):
-        if getattr(training, option) >= training.steps:
-            text = (
-                f"is {getattr(training, option)} and must be below training.steps={training.steps}; change one of them"
-            )
-            setup.problems.add(("training", option), text)
-            return
-    if training.warmup_steps + training.critic_warmup >= training.steps:
-        text = (
-            f"starts after the critic's warm-up, and {training.warmup_steps} + {training.critic_warmup} steps are not "
-            f"below training.steps={training.steps}; change one of them"
-        )
-        setup.problems.add(("training", "warmup_steps"), text)
-
-
-def _warn(setup: Setup) -> None:
-    training = setup.config.training
-    longest = setup.config.env.config.max_tokens
-    if longest > training.max_tokens_per_microbatch:
-        setup.warnings.append(
-            f"an episode may have env.max_tokens={longest} tokens; one that is longer than "
-            f"training.max_tokens_per_microbatch={training.max_tokens_per_microbatch} gets a micro-batch of its own"
-        )
-    evaluation, checkpoint = setup.config.evaluation, setup.config.checkpoint
-    if checkpoint.best is not None and evaluation.every % checkpoint.every:
-        setup.warnings.append(
-            f"evaluation.every={evaluation.every} is not a multiple of checkpoint.every={checkpoint.every}: a step "
-            f"without a checkpoint cannot become the best one, even if it is evaluated"
-        )
-    clips = [name for name in CLIPS if setup.user_set(("algorithm", name))]
-    if clips and training.epochs * training.minibatches == 1:
-        setup.warnings.append(
-            f"algorithm.{clips[0]} never acts: with training.epochs=1 and training.minibatches=1 each rollout is "
-            f"learnt from once, by the policy that sampled it"
-        )
-
-
-def check_task_sets(setup: Setup) -> None:
-    """Report what contradicts the sets, or has no effect on them."""
-    _weights(setup)
-    _choosing_set(setup)
-    if setup.config.evaluation.size is None:
-        setup.idle(("evaluation", "sample"), "evaluation.size is not set, so that every task is taken")
 
 
 def _weights(setup: Setup) -> None:
@@ -256,3 +211,78 @@ def _choosing_set(setup: Setup) -> None:
         setup.problems.add(key, f"leaves nothing to report: {chooser} is the only set of tasks.eval; add another one")
     if config.checkpoint.best is None:
         setup.idle(key, "checkpoint.best is null, so that nothing is chosen")
+
+
+def _dropped_options(setup: Setup) -> None:
+    """Say which options went with a component that somebody replaced."""
+    draft = setup.problems.draft
+    for block in setup.blocks:
+        gone = {key: one for key, one in draft.dropped.items() if key[:-1] == block.key and _is_said(key, one, setup)}
+        for old in dict.fromkeys(one.component for one in gone.values()):
+            options = ", ".join(
+                f"{key_text(key)}={json.dumps(one.value)} ({one.source.text})"
+                for key, one in gone.items()
+                if one.component == old
+            )
+            setup.warnings.append(f"{key_text(block.key)} is now {block.name}; of {old} these are dropped: {options}")
+
+
+def _is_said(key: Key, option: Dropped, setup: Setup) -> bool:
+    """Whether a user should know that an option went: nobody has set it anew, and somebody wrote it, or it differs from
+    the component's own value (a recipe of the package, and the record of a run, hold defaults too)."""
+    if setup.problems.draft.source(key) != DEFAULT:
+        return False
+    return option.source.user or not is_own_value(setup.registry, key, option.component, option.value)
+
+
+def _distributed(setup: Setup) -> None:
+    """Report workers that miss each other, and options without effect."""
+    section = setup.config.distributed
+    if section.learner_workers and not section.rollout_workers:
+        text = "needs rollout workers beside it; set distributed.rollout_workers to 1 or more"
+        setup.problems.add(("distributed", "learner_workers"), text)
+    if not section.used:
+        for option in ("site", "gpus_per_rollout_worker", "placement", "address"):
+            setup.idle(("distributed", option), "distributed.rollout_workers is 0, so that everything is one process")
+    else:
+        _site(setup)
+    _gpus_of_an_engine(setup)
+    if not section.learner_workers:
+        setup.idle(("distributed", "gpus_per_learner_worker"), "distributed.learner_workers is 0")
+    if section.placement == "colocated":
+        text = "colocated workers share the GPUs that distributed.gpus_per_learner_worker gives"
+        setup.idle(("distributed", "gpus_per_rollout_worker"), text)
+    if section.placement == "colocated" and section.rollout_workers != section.learner_workers:
+        text = (
+            f"is colocated, which pairs every rollout worker with a learner worker, but there are "
+            f"{section.rollout_workers} and {section.learner_workers}; set both to the same number"
+        )
+        setup.problems.add(("distributed", "placement"), text)
+    gpus = section.gpus_per_rollout_worker or section.gpus_per_learner_worker
+    if section.used and setup.config.deterministic and gpus:
+        setup.problems.add(("deterministic",), "needs the CPU, and workers have GPUs; set distributed.gpus_per_*=0")
+
+
+def _site(setup: Setup) -> None:
+    """Check that a plugin offers the site, and that Ray is there for its own."""
+    name = setup.config.distributed.site
+    try:
+        setup.registry.find("site", name)
+    except PluginError as error:
+        setup.problems.add(("distributed", "site"), f"names no site: {error}")
+    if name == "ray" and find_spec("ray") is None:
+        setup.unavailable["distributed"] = (
+            "distributed.rollout_workers needs Ray, which is not installed; run: pip install 'agent-r1[distributed]'"
+        )
+
+
+def _gpus_of_an_engine(setup: Setup) -> None:
+    """Check that an engine of ours uses all GPUs of its rollout worker."""
+    gpus, engine = setup.config.distributed.gpus_per_rollout_worker or 0, setup.config.engine
+    uses = 1 if engine.name == "transformers" else getattr(engine.config, "tensor_parallel_size", gpus)
+    if gpus > 1 and gpus != uses:
+        text = (
+            f"is {gpus:g}, but the engine uses {uses}; set engine.name=vllm, engine.processes=separate and "
+            f"engine.tensor_parallel_size={gpus:g}, or take more rollout workers with one GPU each"
+        )
+        setup.problems.add(("distributed", "gpus_per_rollout_worker"), text)

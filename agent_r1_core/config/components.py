@@ -46,7 +46,6 @@ class ResolvedBlock:
     """The component's name, without the plugin's."""
     cls: Any
     config: ComponentConfig
-    """An instance of the component's `Config`."""
 
 
 def check_names(tree: dict[str, Any], registry: Registry, problems: Problems) -> set[str]:
@@ -84,7 +83,8 @@ def resolve_blocks(draft: Draft, registry: Registry, problems: Problems) -> tupl
         blocks += resolved
         if resolved:
             block_values = {name: value for name, value in block.items() if name in block_keys(kind)}
-            _put(draft.tree, key, {**block_values, **resolved[0].config.model_dump(mode="json")})
+            options = resolved[0].config.model_dump(mode="json")
+            _value_at(draft.tree, key[:-1])[key[-1]] = {**block_values, **options}
     return blocks, valid
 
 
@@ -149,8 +149,11 @@ def _resolve(
     _drop_kept(key, kind, block, loaded, registry, problems.draft)
     options = {**loaded.preset_config, **{name: value for name, value in block.items() if name not in own}}
     for name in options.keys() & fields.keys():
-        if block_kind((*key, name)) is not None and not _takes_block(fields[name].annotation):
-            options[name] = _unblocked(options[name])
+        value, annotation = options[name], fields[name].annotation
+        if block_kind((*key, name)) is None or ToolFormatBlock in (annotation, *get_args(annotation)):
+            continue
+        if isinstance(value, dict) and value.keys() == {"name"}:
+            options[name] = value["name"]  # plain text, which `spelled_out` took for a component's name
     try:
         folders = {name: problems.draft.source((*key, name)).folder for name in options}
         config = loaded.cls.Config.model_validate_json(json.dumps(options), strict=True, context={"folders": folders})
@@ -220,16 +223,6 @@ def _looked_up(
         return None
 
 
-def _takes_block(annotation: Any) -> bool:
-    """Whether an option is a block itself."""
-    return ToolFormatBlock in (annotation, *get_args(annotation))
-
-
-def _unblocked(value: Any) -> Any:
-    """Undo `spelled_out` for an option that is plain text."""
-    return value["name"] if isinstance(value, dict) and value.keys() == {"name"} else value
-
-
 def _with_config(node: Any, key: Key, options: ComponentConfig) -> Any:
     """A copy of a section in which the block at `key` has these options."""
     if not key:
@@ -247,10 +240,3 @@ def _value_at(tree: dict[str, Any], key: Key) -> Any:
     for part in key:
         value = value.get(part) if isinstance(value, dict) else value[part] if isinstance(part, int) else None
     return value
-
-
-def _put(tree: dict[str, Any], key: Key, value: Any) -> None:
-    node: Any = tree
-    for part in key[:-1]:
-        node = node[part]
-    node[key[-1]] = value

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from agent_r1_core.config.checks import check_setup
+from agent_r1_core.config.checks import Setup, check_setup
 from agent_r1_core.config.components import ResolvedBlock, check_names, resolve_blocks, run_config
 from agent_r1_core.config.draft import DEFAULT, Draft, Source, leaves
 from agent_r1_core.config.keys import key_text, nearest, parse_key
-from agent_r1_core.config.lookup import plugin_path
 from agent_r1_core.config.models import RunConfig
 from agent_r1_core.config.overrides import Override, apply_overrides
 from agent_r1_core.config.problems import MOST_PROBLEMS, Problems
-from agent_r1_core.config.recipe import read_layers
-from agent_r1_core.config.setup import Setup
+from agent_r1_core.config.recipe import plugin_path, read_layers
+from agent_r1_core.config.reward_checks import check_rewards
+from agent_r1_core.config.training_checks import check_training
 from agent_r1_core.config.yaml_text import dump
 from agent_r1_core.errors import ComponentLoadError, TaskError, UntrustedPlugin
 from agent_r1_core.plugins.trust import Trust, remember, shown
@@ -59,7 +59,6 @@ class ResolvedConfig:
         return {**self.config.model_dump(mode="json"), "sources": dict(self.sources)}
 
     def yaml(self) -> str:
-        """The text of `dump`."""
         return dump(self.dump())
 
     def make(self, kind: str, block: ComponentBlock, **arguments: Any) -> Any:
@@ -156,12 +155,16 @@ def load_config(
     config, blocks = _validated(draft, registry, problems)
     setup = Setup(config, blocks, registry, problems, training)
     check_setup(setup)
+    check_rewards(setup)
+    if training:
+        check_training(setup)
     problems.raise_any()
     stem = Path(layers[-1].file).stem
     warnings = (*setup.warnings, *registry.notes())
-    sources, notes = _user_sources(draft), tuple(setup.notes)
-    missing = tuple(setup.missing)
-    return ResolvedConfig(config, registry, sources, stem, warnings, notes, setup.unavailable, missing)
+    said = (warnings, tuple(setup.notes), setup.unavailable, tuple(setup.missing))
+    found = ((key, draft.source(key)) for key in leaves(draft.tree, ()))
+    sources = {key_text(key): source.origin or source.text for key, source in found if source.user}
+    return ResolvedConfig(config, registry, sources, stem, *said)
 
 
 def _check_sections(draft: Draft, registry: Registry, problems: Problems) -> None:
@@ -189,12 +192,6 @@ def _validated(draft: Draft, registry: Registry, problems: Problems) -> tuple[Ru
         problems.add_validation(error, draft.tree, (), valid)
     problems.raise_any()
     return config, blocks
-
-
-def _user_sources(draft: Draft) -> dict[str, str]:
-    """The keys that somebody set, with their sources, in the order of the configuration."""
-    sources = ((key, draft.source(key)) for key in leaves(draft.tree, ()))
-    return {key_text(key): source.origin or source.text for key, source in sources if source.user}
 
 
 def _add_plugins(draft: Draft, files: Sequence[str | Path]) -> None:

@@ -21,11 +21,9 @@ from agent_r1_core.contracts.blocks import (
     TasksBlock,
     ToolBlock,
 )
-from agent_r1_core.contracts.component import located
-from agent_r1_core.contracts.run_name import RUN_NAME
-from agent_r1_core.contracts.section import Section
+from agent_r1_core.contracts.component import RUN_NAME, Section, located
 from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
-from agent_r1_core.health.settings import HealthConfig
+from agent_r1_core.health.watch import HealthConfig
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.scorers import EXACT_MATCH
 
@@ -75,7 +73,7 @@ def _set_name(name: str) -> str:
     return name
 
 
-_NO_SET_NAMES = ("train", "eval", "reward", "status")
+_NO_SET_NAMES = ("train", "eval", "reward", "score", "status")
 """Names with another meaning in metrics and commands."""
 
 
@@ -152,8 +150,10 @@ class RecordingConfig(Section):
 
 
 class DistributedConfig(Section):
-    """How many processes share the work, on Ray. All defaults: everything runs in one process, without Ray."""
+    """How many processes share the work, and where. All defaults: everything runs in one process, without Ray."""
 
+    site: str = "ray"
+    """The site whose workers these are, by its name in `agent-r1 plugins list`."""
     rollout_workers: int = Field(default=0, ge=0)
     """Processes that play episodes, each with an engine and tools of its own; 0: the process of the command plays."""
     learner_workers: int = Field(default=0, ge=0)
@@ -200,6 +200,8 @@ class RunConfig(Section):
     """What the policy reads when an episode grows long."""
     tools: tuple[ToolBlock, ...] = ()
     rewards: tuple[RewardBlock, ...] = (RewardBlock(name="exact_match"),)
+    scores: tuple[ComponentBlock, ...] = ()
+    """What evaluations report besides the scores that every evaluation has."""
     algorithm: AlgorithmBlock = AlgorithmBlock(name="grpo")
     engine: EngineBlock = EngineBlock(name="transformers")
     training: TrainingConfig = TrainingConfig()

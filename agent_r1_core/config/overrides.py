@@ -15,8 +15,6 @@ from agent_r1_core.errors import ConfigError
 
 @dataclass(frozen=True)
 class Override:
-    """One parsed override."""
-
     text: str
     key: tuple[str, ...]
     value: Any

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.config.keys import Key, key_text, nearest
-from agent_r1_core.contracts.run_name import RUN_NAME
+from agent_r1_core.contracts.component import RUN_NAME
 from agent_r1_core.errors import AgentR1Error, ConfigError
 
 if TYPE_CHECKING:

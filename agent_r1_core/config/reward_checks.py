@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agent_r1_core.config.setup import Setup
+    from agent_r1_core.config.checks import Setup
     from agent_r1_core.contracts.algorithm import Algorithm
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,21 +32,14 @@ class _TooLarge(Exception):
     """The text stands for more than `MOST_NODES` keys and values."""
 
 
-class _Counter:
-    """Counts keys and values up to `MOST_NODES`."""
+def _count(left: Iterator[int]) -> None:
+    """Count one more key or value.
 
-    def __init__(self) -> None:
-        self._left = MOST_NODES
-
-    def count(self) -> None:
-        """Count one more.
-
-        Raises:
-            _TooLarge: that is one too many.
-        """
-        self._left -= 1
-        if self._left < 0:
-            raise _TooLarge
+    Raises:
+        _TooLarge: none was left.
+    """
+    if next(left, None) is None:
+        raise _TooLarge
 
 
 class _Loader(yaml.SafeLoader):
@@ -54,11 +47,11 @@ class _Loader(yaml.SafeLoader):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self._written = _Counter()
+        self._left = iter(range(MOST_NODES))
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Count every key and value that is written."""
-        self._written.count()
+        _count(self._left)
         return super().compose_node(parent, index)
 
 
@@ -78,7 +71,7 @@ _Dumper.ignore_aliases = lambda self, data: True  # type: ignore[method-assign]
 
 
 def _mapping(dumper: yaml.SafeDumper, value: dict[Any, Any]) -> yaml.MappingNode:
-    """Keys that have numbers alone stand in one line, `{threshold: 0.1, steps: 10}`."""
+    """A mapping of numbers alone takes one line, `{threshold: 0.1, steps: 10}`."""
     node = dumper.represent_dict(value)
     node.flow_style = bool(value) and all(type(entry) in (int, float) for entry in value.values())
     return node
@@ -105,7 +98,7 @@ def parse(text: str, where: str) -> Document:
         if node is None:
             return Document(None, {})
         lines: dict[Key, int] = {}
-        _walk(node, (), lines, where, set(), _Counter())
+        _walk(node, (), lines, where, set(), iter(range(MOST_NODES)))
         return Document(loader.construct_document(node), lines)
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
@@ -135,22 +128,22 @@ def parse_plain(text: str) -> Any:
     return text if tag == _MERGE else loader.construct_object(yaml.ScalarNode(tag, text))
 
 
-def _walk(node: yaml.Node, path: Key, lines: dict[Key, int], where: str, above: set[int], expanded: _Counter) -> None:
+def _walk(node: yaml.Node, path: Key, lines: dict[Key, int], where: str, above: set[int], left: Iterator[int]) -> None:
     """Note the line of every key, count values, and refuse what the constructor would silently accept."""
-    expanded.count()
+    _count(left)
     if id(node) in above:
         raise ConfigError(f"{where}, line {node.start_mark.line + 1}: a value contains itself; remove the alias")
     if isinstance(node, yaml.SequenceNode):
         for index, child in enumerate(node.value):
             lines[(*path, index)] = child.start_mark.line + 1
-            _walk(child, (*path, index), lines, where, above | {id(node)}, expanded)
+            _walk(child, (*path, index), lines, where, above | {id(node)}, left)
     elif isinstance(node, yaml.MappingNode):
         seen: dict[str, int] = {}
         for key, child in node.value:
             line = key.start_mark.line + 1
-            expanded.count()
+            _count(left)
             if key.tag == _MERGE:
-                _walk(child, path, {}, where, above | {id(node)}, expanded)
+                _walk(child, path, {}, where, above | {id(node)}, left)
                 continue
             if key.tag != "tag:yaml.org,2002:str":
                 raise ConfigError(f"{where}, line {line}: the key {key.value!r} is not text; quote it")
@@ -159,7 +152,7 @@ def _walk(node: yaml.Node, path: Key, lines: dict[Key, int], where: str, above: 
                     f"{where}, line {line}: the key {key.value!r} is already given in line {seen[key.value]}; keep one"
                 )
             seen[key.value] = lines[(*path, key.value)] = line
-            _walk(child, (*path, key.value), lines, where, above | {id(node)}, expanded)
+            _walk(child, (*path, key.value), lines, where, above | {id(node)}, left)
 
 
 def dump(value: Any) -> str:

@@ -11,11 +11,10 @@ from typing import Any, ClassVar, Literal
 from pydantic import ConfigDict, Field, SkipValidation, model_serializer, model_validator
 
 from agent_r1_core.contracts.algorithm import AlgorithmConfig
-from agent_r1_core.contracts.component import ComponentConfig
+from agent_r1_core.contracts.component import ComponentConfig, Section
 from agent_r1_core.contracts.engine import EngineConfig
 from agent_r1_core.contracts.env import EnvConfig
 from agent_r1_core.contracts.reward import SCORE_TIMEOUT
-from agent_r1_core.contracts.section import Section
 from agent_r1_core.contracts.tool import CALL_TIMEOUT, ToolLimits
 
 

@@ -1,4 +1,7 @@
-"""The shape that every component shares: a `Config` that pydantic validates, and a constructor that takes it."""
+"""The shape that every component shares: a `Config` that pydantic validates, and a constructor that takes it.
+
+The other sections of a run configuration have a base of their own.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,9 @@ from typing import Annotated, Any, ClassVar, get_args
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationInfo
 
 from agent_r1_core.contracts.metric import Metric
+
+RUN_NAME = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
+"""A regular expression: the form of a run's name, which also names its folder; none is `..` or looks like an option."""
 
 
 def located(path: str, info: ValidationInfo) -> Path:
@@ -48,6 +54,15 @@ class ComponentConfig(BaseModel):
     def data_paths(cls) -> list[str]:
         """The options that are, or may be, a `DataPath`."""
         return [name for name, field in cls.model_fields.items() if _is_read(field.annotation, field.metadata)]
+
+
+class Section(BaseModel):
+    """Part of a run configuration: unknown keys are refused (LAW 8), values are immutable.
+
+    A docstring under a field is its documentation.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
 
 class Component:

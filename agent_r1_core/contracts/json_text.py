@@ -1,4 +1,4 @@
-"""JSON that every reader understands, browsers too, also of numbers that are none."""
+"""JSON that every reader understands; and what reading JSON from elsewhere takes, known before anything is read."""
 
 from __future__ import annotations
 
@@ -6,6 +6,17 @@ import json
 import math
 from collections.abc import Mapping
 from typing import Any
+
+MOST_DEPTH = 100
+"""Levels, counted from the outermost brackets."""
+_BYTES_OF_BYTE = 6
+"""A byte of text takes itself, its copy as text, and four bytes in a string that holds an emoji."""
+_BYTES_OF_MARK = 80
+"""A bracket, comma or colon stands for at most one value or key; measured: 64, with what reading takes meanwhile."""
+_NO_MARKS = bytes(set(range(256)) - set(b'"[]{},:'))
+_SAME_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_PART = 1 << 16
+"""Bytes that are looked at together."""
 
 
 def to_json(value: Any) -> str:
@@ -22,3 +33,44 @@ def _finite(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _finite(inner) for key, inner in value.items()}
     return [_finite(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def longest_json(most: int) -> int:
+    """The most bytes of JSON that may take `most` bytes of memory."""
+    return most // _BYTES_OF_BYTE
+
+
+def check_json_size(body: bytes, most: int) -> None:
+    """Refuse JSON in UTF-8 that may take more than `most` bytes of memory when it is read, or nests too deeply.
+
+    Raises:
+        ValueError: it does.
+    """
+    outline = body if len(body) > longest_json(most) else _outline(body)
+    opened = outline.count(b"[") + outline.count(b"{")
+    marks = opened + outline.count(b",") + outline.count(b":")
+    if len(body) * _BYTES_OF_BYTE + marks * _BYTES_OF_MARK > most:
+        raise ValueError(
+            f"{len(body)} bytes with {marks} brackets, commas and colons may take more than {most} bytes of memory"
+        )
+    if opened > MOST_DEPTH and _is_deep(outline):
+        raise ValueError(f"it nests deeper than {MOST_DEPTH} levels")
+
+
+def _outline(body: bytes) -> bytes:
+    """The brackets, commas and colons of JSON that stand in no text."""
+    bare = body.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NO_MARKS)
+    parts, inside = [], 0
+    for start in range(0, len(bare), _PART):
+        pieces = bare[start : start + _PART].split(b'"')
+        parts.append(b"".join(pieces[inside::2]))
+        inside = (inside + len(pieces) - 1) % 2
+    return b"".join(parts)
+
+
+def _is_deep(outline: bytes) -> bool:
+    """Whether brackets nest deeper than `MOST_DEPTH`; each pass takes the innermost pairs away."""
+    brackets = outline.translate(_SAME_BRACKETS, b",:")
+    for _ in range(MOST_DEPTH):
+        brackets = brackets.replace(b"[]", b"")
+    return bool(brackets)

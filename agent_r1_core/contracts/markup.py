@@ -1,4 +1,4 @@
-"""Markup: text of a message in which control tokens count.
+"""Markup: text of a message in which control tokens count; and text that every file, library and terminal can encode.
 
 Control tokens in plain text are data: they become ordinary ids, whatever they spell (LAW 1). What the author of a tool
 format or an environment writes around data is Markup.
@@ -47,3 +47,13 @@ class Markup(str):
     def join(self, parts: Iterable[str]) -> Markup:
         """The parts with this text between them."""
         return Markup.of([text for part in parts for text in (self, part)][1:])
+
+
+def encodable(text: str) -> str:
+    """The text with `?` for each lone surrogate, which UTF-8 cannot encode; `Markup` keeps its marks."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        clean = text.encode("utf-8", "replace").decode("utf-8")
+        return Markup(clean, text.spans) if isinstance(text, Markup) else clean
+    return text

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_type_hints, overlo
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from agent_r1_core.contracts.component import Component, ComponentConfig
-from agent_r1_core.contracts.section import Section
+from agent_r1_core.contracts.component import Component, ComponentConfig, Section
 
 if TYPE_CHECKING:
     from agent_r1_core.trajectory import Task

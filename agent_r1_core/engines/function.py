@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from agent_r1_core.contracts.engine import Generation, context_digest
-from agent_r1_core.engines.backend import EngineBackend, EngineLimits
-from agent_r1_core.engines.module import load_module, vocabulary_size
-from agent_r1_core.engines.stops import stop_length
-from agent_r1_core.engines.threaded import ThreadedEngine
-from agent_r1_core.engines.weights import copy_weights
+from agent_r1_core.engines.threaded import ThreadedEngine, stop_length
+from agent_r1_core.engines.weights import copy_weights, load_module, vocabulary_size
+from agent_r1_core.engines.worker import EngineBackend, EngineLimits
 from agent_r1_core.errors import EngineError
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from agent_r1_core.contracts.engine import EngineModel, Generation, Request
-    from agent_r1_core.engines.backend import EngineBackend
+    from agent_r1_core.engines.worker import EngineBackend
 
 
 class ThreadedEngine(Engine):
@@ -104,3 +104,19 @@ def _checked(request: Request, worker: Worker) -> Request:
             request = replace(request, sampling=request.sampling.within(left))
     worker.backend.check(request)
     return request
+
+
+def stop_length(ids: Sequence[int], request: Request, decode: Callable[[list[int]], str] | None) -> int | None:
+    """How many of the sampled ids belong to the answer: all up to and including the first one that is a stop id or
+    completes a stop string. None: there is no stop.
+
+    Decodes every prefix anew, so use it for short answers. `decode` may be None if there are no stop strings.
+    """
+    for length in range(1, len(ids) + 1):
+        if ids[length - 1] in request.stop_ids:
+            return length
+        if request.stop_strings and decode is not None:
+            text = decode(list(ids[:length]))
+            if any(stop in text for stop in request.stop_strings):
+                return length
+    return None

@@ -1,18 +1,24 @@
-"""KnownWeights: checks new weights against the served model before an engine writes any of them."""
+"""A model for an engine that computes in this process; and checks of new weights, before any engine writes one."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from agent_r1_core.errors import EngineError
+from agent_r1_core.errors import EngineError, ModelError
+from agent_r1_core.models import load_model
 
 if TYPE_CHECKING:
     from torch import nn
+    from transformers import PreTrainedModel
+
+    from agent_r1_core.contracts.engine import EngineModel
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class KnownWeights:
@@ -107,3 +113,24 @@ def copy_weights(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
     with torch.no_grad():
         for name, value in checked.items():
             state[name].copy_(value)
+
+
+def load_module(model: EngineModel) -> PreTrainedModel:
+    """The engine's own copy of the model, in its dtype and on its device, ready for inference.
+
+    Raises:
+        EngineError: the folder, dtype or device cannot be used.
+    """
+    if model.dtype not in DTYPES:
+        raise EngineError(f"the engine cannot compute in dtype {model.dtype!r}; choose one of {', '.join(DTYPES)}")
+    try:
+        module: Any = load_model(model.folder, DTYPES[model.dtype], model.device)
+    except ModelError as error:
+        raise EngineError(str(error)) from error
+    return module.eval().requires_grad_(False)
+
+
+def vocabulary_size(module: PreTrainedModel) -> int:
+    """Number of ids that the model can read: the rows of its embedding."""
+    embedding: Any = module.get_input_embeddings()
+    return int(embedding.num_embeddings)

@@ -1,4 +1,6 @@
-"""Worker: the thread that drives a backend. It admits requests between steps and answers each one when it ends.
+"""EngineBackend, the part of an engine that computes; and the Worker, the thread that drives it.
+
+The worker admits requests between steps and answers each one when it ends.
 
 In deterministic mode batches run one after the other, each to its end, so that the shapes of all computations depend on
 the requests alone (LAW 11).
@@ -11,7 +13,7 @@ import itertools
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -20,15 +22,88 @@ from typing import TYPE_CHECKING, Any
 from agent_r1_core.errors import AgentR1Error, EngineError
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from agent_r1_core.contracts.engine import EngineModel, Generation, Request
-    from agent_r1_core.engines.backend import EngineBackend, EngineLimits
 
 
 @dataclass(frozen=True)
-class _Admission:
-    """Requests that are admitted together, in this order, each with its key and its future."""
+class EngineLimits:
+    """Limits on every request."""
 
-    requests: Sequence[tuple[int, Request, Future[Generation]]]
+    vocabulary: int
+    """Number of ids that the model knows."""
+    positions: int | None
+    """Longest context in ids, generated ones included; None: no limit."""
+
+
+class EngineBackend:
+    """Generates. Every method but `check` and `counts` runs in one thread, so a backend needs no locks.
+
+    An EngineError raised by `add` or `load_weights` goes to its caller alone. Any other exception stops the engine for
+    good, and all waiting and running requests fail with it.
+    """
+
+    def open(self, model: EngineModel) -> EngineLimits:
+        """Load the model and become ready.
+
+        Raises:
+            EngineError: it cannot be served; `close` is then not called.
+        """
+        raise TypeError(f"{type(self).__name__} defines no open(model); add one")
+
+    def check(self, request: Request) -> None:
+        """Refuse a request that is within the limits but can never run here; the caller's thread calls this.
+
+        Raises:
+            EngineError: why, and what to change.
+        """
+
+    def add(self, key: int, request: Request) -> None:
+        """Queue a request under a unique key; its budget fits within the positions.
+
+        Raises:
+            EngineError: the request cannot be served; the others continue.
+        """
+        raise TypeError(f"{type(self).__name__} defines no add(key, request); add one")
+
+    def step(self) -> Iterable[tuple[int, Generation | EngineError]]:
+        """Compute one step; called as long as some requests have neither ended nor been aborted.
+
+        Returns:
+            The requests that ended, by key, each with its result or its error. A result whose log-probs are not all
+            finite reaches its caller as an error.
+        """
+        raise TypeError(f"{type(self).__name__} defines no step(); add one")
+
+    def abort(self, key: int) -> None:
+        """Drop a request that was added and has not ended: its caller was cancelled."""
+        raise TypeError(f"{type(self).__name__} defines no abort(key); add one")
+
+    def load_weights(self, weights: Mapping[str, Tensor], version: int) -> None:
+        """Serve these weights from the next step on, as in `Engine.load_weights`: copy all of them or none.
+
+        Raises:
+            EngineError: they do not fit the model; the engine keeps the old ones.
+        """
+        raise TypeError(f"{type(self).__name__} defines no load_weights(weights, version); add one")
+
+    def release(self, episode: str) -> None:
+        """The episode is over: drop what is kept for it."""
+
+    def sleep(self) -> None:
+        """No steps until the next `load_weights`: free memory for the learner."""
+
+    def counts(self) -> dict[str, int]:
+        """Statistics since the start, for logs; any thread may call it."""
+        return {}
+
+    def close(self) -> None:
+        """Release everything; drop running requests."""
+
+
+_Admission = list[tuple[int, "Request", "Future[Generation]"]]
+"""Requests that are admitted together, in this order, each with its key and its future."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +145,14 @@ class Worker:
         Raises:
             EngineError: the worker has stopped.
         """
-        entries: list[tuple[int, Request, Future[Generation]]] = []
+        admission: _Admission = []
         for request in requests:
             key = next(self._keys)
             future: Future[Generation] = Future()
             future.add_done_callback(partial(self._note_cancelled, key))
-            entries.append((key, request, future))
-        self._post(_Admission(entries))
-        return [future for _, _, future in entries]
+            admission.append((key, request, future))
+        self._post(admission)
+        return [future for _, _, future in admission]
 
     def call(self, action: Callable[[], object]) -> Future[Any]:
         """Run `action` in the thread, between two steps.
@@ -160,7 +235,7 @@ class Worker:
                 self.backend.abort(key)
 
     def _admit(self, admission: _Admission) -> None:
-        for key, request, future in admission.requests:
+        for key, request, future in admission:
             if future.cancelled():
                 continue
             try:
@@ -189,7 +264,7 @@ class Worker:
             self.limits.set_exception(error)
         futures: list[Future[Any]] = list(self._running.values())
         for item in items:
-            futures += [item.future] if isinstance(item, _Call) else [future for _, _, future in item.requests]
+            futures += [item.future] if isinstance(item, _Call) else [future for _, _, future in item]
         for future in futures:
             _settle(future, error)
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
-from agent_r1_core.evaluation.intervals import Estimate, estimate, mean_over_sets
+from agent_r1_core.evaluation.intervals import Estimate, estimate, finished_tasks, is_share, mean_over_sets, values_of
 from agent_r1_core.evaluation.result_file import ResultFile
-from agent_r1_core.evaluation.scores import finished_tasks, is_share, values_of
 from agent_r1_core.evaluation.seeds import Values, by_task, joined, seed_mean
 from agent_r1_core.metrics.scorers import Score, scores_of
 from agent_r1_core.runs.run import Run
@@ -66,13 +65,13 @@ class Arm:
 
     @property
     def failed(self) -> list[EpisodeRecord]:
-        """The episodes that failed."""
         return [episode for file in self.files for episode in file.episodes if episode.failed]
 
     @cached_property
     def scores(self) -> dict[str, Score]:
         """Every score that its episodes may have."""
-        return scores_of([episode for file in self.files for episode in file.episodes if not episode.failed])
+        declared = {name: one for file in self.files for name, one in file.recorded.declared.items()}
+        return scores_of([one for file in self.files for one in file.episodes if not one.failed], declared)
 
     @cached_property
     def score_names(self) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from agent_r1_core.contracts.tasks import Passage
 from agent_r1_core.contracts.tool import Tool, ToolContext, ToolResources
-from agent_r1_core.trajectory import Message, Task
+from agent_r1_core.trajectory import Message, Task, question
 
 Search = Callable[[str], str | Sequence[Passage]]
 """Finds passages for a question; a returned string is a block `Title\\nText`, blank line, `Title\\nText`."""
@@ -41,11 +41,7 @@ class Baseline:
     """Whether one search for the question's words comes before the model's turn."""
 
     def ask(self, task: Task, search: Search | None = None) -> Task:
-        """The task as the model gets it.
-
-        Raises:
-            ValueError: the prompt has no user message.
-        """
+        """The task as the model gets it; raises ValueError if it is searched for and has no user message."""
         asked = naive_rag(task, search) if self.searches and search is not None else task
         if self.name == "react":
             asked = replace(asked, prompt=_with_instructions(asked.prompt, REASON_AND_ACT))
@@ -73,21 +69,10 @@ def naive_rag(task: Task, search: Search) -> Task:
     Raises:
         ValueError: the prompt has no user message.
     """
-    passages = search(question(task))
+    passages = search(question(task.prompt))
     if not isinstance(passages, str):
         passages = "\n\n".join(f"{passage.title}\n{passage.text}" for passage in passages)
     return replace(task, prompt=_with_passages(task.prompt, passages))
-
-
-def question(task: Task) -> str:
-    """The task's question: its prompt, or the prompt's last user message.
-
-    Raises:
-        ValueError: the prompt has no user message.
-    """
-    if isinstance(task.prompt, str):
-        return task.prompt
-    return task.prompt[_last_user(task.prompt)]["content"]
 
 
 class SilentTool(Tool):
@@ -104,11 +89,9 @@ class SilentTool(Tool):
         """Open nothing: there is nothing to look up."""
 
     def run(self, arguments: Any, context: ToolContext) -> str:
-        """Return the fixed answer."""
         return self.answer
 
     def schema(self) -> dict[str, Any]:
-        """The schema of the replaced tool."""
         return self._tool.schema()
 
 
@@ -117,9 +100,12 @@ def _with_passages(prompt: str | Sequence[Message], block: str) -> str | list[Me
         return prompt if isinstance(prompt, str) else list(prompt)
     if isinstance(prompt, str):
         return f"{block}\n\n{prompt}"
-    messages, index = list(prompt), _last_user(prompt)
-    messages[index] = {**messages[index], "content": f"{block}\n\n{messages[index]['content']}"}
-    return messages
+    messages = list(prompt)
+    for index in reversed(range(len(messages))):
+        if messages[index].get("role") == "user":
+            messages[index] = {**messages[index], "content": f"{block}\n\n{messages[index]['content']}"}
+            return messages
+    raise ValueError("the task's prompt has no user message to take the question from; add one")
 
 
 def _with_instructions(prompt: str | Sequence[Message], text: str) -> list[Message]:
@@ -128,10 +114,3 @@ def _with_instructions(prompt: str | Sequence[Message], text: str) -> list[Messa
     if messages and messages[0]["role"] == "system":
         text, messages = f"{messages[0]['content']}\n\n{text}", messages[1:]
     return [{"role": "system", "content": text}, *messages]
-
-
-def _last_user(messages: Sequence[Message]) -> int:
-    for index in reversed(range(len(messages))):
-        if messages[index].get("role") == "user":
-            return index
-    raise ValueError("the task's prompt has no user message to take the question from; add one")

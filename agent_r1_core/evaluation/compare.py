@@ -65,7 +65,6 @@ class Comparison:
     """What a reader must know: questions that are left out, policies that were evaluated differently."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
         return asdict(self)
 
 
@@ -91,7 +90,8 @@ def compare(arms: Sequence[Arm], score: str | None = None, common: bool = False)
     if score is not None:
         _refuse_unknown_score(arms, score)
     keys, asked, notes = _questions(arms, common)
-    score = score or _default_score(arms, keys)
+    if score is None:
+        score = EXACT_MATCH if all(arm.asked[key].answers for arm in arms for key in keys) else REWARD_MEAN
     found = [_difference(one, other, score, keys) for one, other in combinations(arms, 2)]
     corrected = holm([difference.p for difference in found])
     return Comparison(
@@ -180,11 +180,6 @@ def _refuse_other_questions(arms: Sequence[Arm], keys: frozenset[Key]) -> None:
                     f"the task {key[1]!r} asks {first.question[:80]!r} in {arms[0].name} and {other.question[:80]!r} "
                     f"in {arm.name}, or accepts other answers; compare results of the same data set"
                 )
-
-
-def _default_score(arms: Sequence[Arm], keys: frozenset[Key]) -> str:
-    answers = all(arm.asked[key].answers for arm in arms for key in keys)
-    return EXACT_MATCH if answers else REWARD_MEAN
 
 
 def _other_scorers(arms: Sequence[Arm], score: str) -> list[str]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from agent_r1_core.contracts.encodable import encodable
-from agent_r1_core.evaluation.shown import shown_titles, supporting_titles
-from agent_r1_core.trajectory import CallRecord, EndStatus, Group, Task, Trajectory, question
+from agent_r1_core.contracts.markup import encodable
+from agent_r1_core.trajectory import CallRecord, EndStatus, Group, Message, Task, Trajectory, Turn, question
 
 LONGEST_FAILURE = 160
 """Characters of a failed call's text that a record keeps."""
@@ -56,10 +55,12 @@ class EpisodeRecord:
     """Metadata of the task: passages to combine, question type, name of the source among several."""
     set: str = ""
     """The evaluation set; empty if there is one without a name."""
-    tool_errors: int | None = None
-    """Tool calls that were answered with an error; None: recorded by a version that did not count them."""
+    tool_errors: int = 0
+    """Tool calls that were answered with an error."""
     tool_failures: dict[str, int] = field(default_factory=dict)
     """How many of them have the same tool and text, as `tool: text`, in which `#` stands for each number."""
+    scores: dict[str, float] = field(default_factory=dict)
+    """Those of the recipe's `scores` that the episode has."""
 
     @property
     def failed(self) -> bool:
@@ -109,7 +110,6 @@ class EpisodeRecord:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data: a line of an evaluation's file of episodes."""
         return asdict(self)
 
     @classmethod
@@ -127,14 +127,7 @@ def episode_records(
     asked: Mapping[str, Task] | None = None,
     set_name: str = "",
 ) -> list[EpisodeRecord]:
-    """The records of a rollout's episodes: those of the groups, then those that failed permanently.
-
-    Args:
-        groups: the episodes of each task.
-        dropped: episodes that failed permanently.
-        asked: by id, the tasks as their source gave them, before a baseline changed their prompts.
-        set_name: the evaluation set.
-    """
+    """The records of a rollout's episodes: those of the groups, then those that failed permanently."""
     everything = [trajectory for group in groups for trajectory in group.trajectories] + list(dropped)
     return [EpisodeRecord.of(one, (asked or {}).get(one.task.id), set_name) for one in everything]
 
@@ -147,3 +140,59 @@ def _failure(call: CallRecord) -> str:
 
 def _text(value: Any) -> str | None:
     return encodable(str(value)) if isinstance(value, str | int) and value != "" else None
+
+
+_TAG = re.compile(r"^<[a-z_]+>")
+"""Of a tool format, before the first line of a result."""
+
+
+def supporting_titles(task: Task) -> list[str]:
+    """The titles of the passages that the answer needs, each once: the task's metadata `path`; empty without one."""
+    path = task.metadata.get("path")
+    return list(dict.fromkeys(map(str, path))) if isinstance(path, list | tuple) else []
+
+
+def shown_titles(trajectory: Trajectory) -> list[str]:
+    """The supporting titles that the prompt or the environment showed, in the order of the task's metadata."""
+    titles, turns = supporting_titles(trajectory.task), trajectory.turns
+    if not titles:
+        return []
+    shown = _lines(turns[0].observation) if turns else set()
+    for turn in turns:
+        shown |= new_lines(turn, trajectory)
+    return [title for title in titles if title in shown]
+
+
+def new_lines(turn: Turn, trajectory: Trajectory) -> set[str]:
+    """The lines that followed a turn's action and that no earlier turn's action was answered with.
+
+    It reads what followed, so it sees results that end an episode, too. What the policy may itself have written into
+    them (a call's text with several lines, a summary that became its context) is left out, and counts as seen
+    afterwards.
+    """
+    earlier = [other.observation for other in trajectory.turns if 0 < other.index <= turn.index]
+    seen = {line for messages in earlier for line in _lines(messages)}
+    following = [other.observation for other in trajectory.turns if other.index == turn.index + 1]
+    return _lines(following[0] if following else trajectory.closing) - _written(turn) - seen
+
+
+def _lines(messages: Iterable[Message]) -> set[str]:
+    """The lines of what the environment said: a new context may also repeat the policy's own words."""
+    said = [message["content"] for message in messages if message["role"] != "assistant"]
+    return {_TAG.sub("", line).strip() for text in said for line in text.splitlines()}
+
+
+def _written(turn: Turn) -> set[str]:
+    """Lines of the policy's own texts of several lines, and of what the environment said about its errors."""
+    own = [turn.text] if turn.purpose == "summary" else []
+    texts = [*turn.errors, *(text for call in turn.calls for text in (call.name, *_texts(call.arguments)))]
+    several = [text for text in texts if len(text.splitlines()) > 1]
+    return {line.strip() for text in own + several for line in text.splitlines()}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in (*value, *value.values()) if isinstance(value, dict) else value:
+            yield from _texts(inner)

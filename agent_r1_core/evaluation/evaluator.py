@@ -16,7 +16,7 @@ from agent_r1_core.evaluation.baselines import BASELINES, Baseline, BaselineName
 from agent_r1_core.evaluation.evaluate import Evaluation, evaluate_tasks
 from agent_r1_core.evaluation.listener import Listener, episode_counter
 from agent_r1_core.evaluation.provenance import provenance, provenance_in_training
-from agent_r1_core.evaluation.sets import combine
+from agent_r1_core.evaluation.report import combine
 from agent_r1_core.runs.run import Run
 from agent_r1_core.work import working
 
@@ -78,12 +78,6 @@ async def evaluate_sets(
 ) -> Evaluation:
     """Evaluate the started assembly's policy on its evaluation sets, one after the other.
 
-    Args:
-        assembly: holds the policy, the sets and `evaluation.greedy`.
-        listener: told how many episodes have ended.
-        prepared: by set, what to ask.
-        samples: episodes per task.
-
     Raises:
         TaskError: a set has no tasks, or none of its episodes finished.
     """
@@ -102,6 +96,7 @@ async def evaluate_sets(
             conditions=prepared[name].conditions,
             provenance=prepared[name].provenance,
             asked=one.tasks,
+            scores=assembly.scores,
             set_name=name if isinstance(config.tasks.eval, dict) else "",
             on_episode=on_episode,
         )
@@ -120,10 +115,6 @@ async def record_evaluation(
 ) -> Path:
     """Write an evaluation with its episodes, token by token as many as `recording.evaluation_episodes` says; returns
     the file of the result, which is written last: all that it names is on disk.
-
-    Args:
-        name: of the evaluation.
-        step: the training step of a policy in training.
     """
     most, files = assembly.config.recording.evaluation_episodes, dict[str, str]()
     for set_name, trajectories in evaluation.sets.items() if most else ():
@@ -152,7 +143,7 @@ async def run_evaluation(plan: EvaluationPlan, listener: Listener, site: Site = 
     )
     try:
         await assembly.start()
-        prepared = {name: await _stated(plan, assembly, name) for name in assembly.evaluation}
+        prepared = {name: await _prepared(plan, assembly, name) for name in assembly.evaluation}
         evaluation = await evaluate_sets(assembly, listener, prepared, plan.samples)
         return evaluation, await _record(plan, assembly, evaluation)
     finally:
@@ -187,28 +178,24 @@ def _without_tools(resolved: ResolvedConfig) -> ResolvedConfig:
     return replace(resolved, config=resolved.config.model_copy(update={"tools": ()}))
 
 
-async def _stated(plan: EvaluationPlan, assembly: Assembly, name: str) -> Prepared:
-    """What the plan asks of a set, with what its scores rest on."""
-    prepared = await _prepared(plan, assembly, name)
-    return replace(prepared, provenance=provenance(assembly.model, assembly.sets[name].tasks, prepared.tools))
-
-
 async def _prepared(plan: EvaluationPlan, assembly: Assembly, name: str) -> Prepared:
-    """What the plan asks of a set."""
-    tasks, tools = assembly.sets[name].tasks, assembly.rollouts.tools(name)
+    """What the plan asks of a set, with what its scores rest on."""
+    asked = tasks = assembly.sets[name].tasks
+    tools: Mapping[str, dict[str, Any]] = assembly.rollouts.tools(name)
+    if plan.baseline is not None:
+        baseline = BASELINES[plan.baseline]
+        if baseline.searches:
+            asked, tools = await _with_passages(baseline, plan.resolved, assembly, name)
+        else:
+            asked = [baseline.ask(task) for task in tasks]
     conditions = [*plan.conditions, *assembly.conditions, *assembly.model.chosen_among(tasks)]
-    if plan.baseline is None:
-        return Prepared(tasks, tools, conditions)
-    baseline = BASELINES[plan.baseline]
-    if baseline.searches:
-        return await _with_passages(baseline, plan.resolved, assembly, name, conditions)
-    return Prepared([baseline.ask(task) for task in tasks], tools, conditions)
+    return Prepared(asked, tools, conditions, provenance(assembly.model, tasks, tools))
 
 
 async def _with_passages(
-    baseline: Baseline, resolved: ResolvedConfig, assembly: Assembly, name: str, conditions: Sequence[str]
-) -> Prepared:
-    """Each question with the passages that the recipe's search tool finds for its words."""
+    baseline: Baseline, resolved: ResolvedConfig, assembly: Assembly, name: str
+) -> tuple[list[Task], dict[str, dict[str, Any]]]:
+    """Each question with the passages that the recipe's search tool finds for its words, and what that tool says."""
     tools = make_tools(resolved, 1, in_process=True)
     await tools.start(tool_resources(resolved, assembly.sets, name, assembly.tokenizer.name))
     try:
@@ -223,13 +210,12 @@ async def _with_passages(
             for task in tasks:
                 asked.append(baseline.ask(task, search))
                 work.advance()
-        return Prepared(asked, tools.describe(), conditions)
+        return asked, tools.describe()
     finally:
         await tools.close()
 
 
 async def _record(plan: EvaluationPlan, assembly: Assembly, evaluation: Evaluation) -> Path:
-    """Write the evaluation in the run of the policy, or in a new one."""
     result = {
         **evaluation.result.to_json(),
         "model": assembly.config.model.name,

@@ -63,7 +63,7 @@ async def keep_successes(
     result = await rollouts.collect(RolloutRequest(tasks, 1, "keep", split=split, demonstrations="file"))
     again = {one.task.id: one for one in [*result.trajectories, *result.dropped]}
     for lines in written:
-        told = [(line, difference(one, again[task_of(line).id])) for one, line in lines]
-        kept.lines += [line for line, why in told if why is None][:per_task]
-        kept.left_out += [why for _, why in told if why is not None]
+        compared = [(line, difference(one, again[task_of(line).id])) for one, line in lines]
+        kept.lines += [line for line, why in compared if why is None][:per_task]
+        kept.left_out += [why for _, why in compared if why is not None]
     return kept

@@ -39,17 +39,12 @@ def episode_counter(listener: Listener, total: int, of: str) -> Callable[[Trajec
 class Silence:
     """A listener that shows nothing."""
 
-    def begin(self, done: int, steps: int) -> None:
-        """Show nothing."""
+    def begin(self, done: int, steps: int) -> None: ...
 
-    def step(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Show nothing."""
+    def step(self, step: int, metrics: Mapping[str, float]) -> None: ...
 
-    def episodes(self, done: int, total: int, of: str) -> None:
-        """Show nothing."""
+    def episodes(self, done: int, total: int, of: str) -> None: ...
 
-    def evaluation(self, step: int, result: EvaluationResult) -> None:
-        """Show nothing."""
+    def evaluation(self, step: int, result: EvaluationResult) -> None: ...
 
-    def note(self, text: str) -> None:
-        """Show nothing."""
+    def note(self, text: str) -> None: ...

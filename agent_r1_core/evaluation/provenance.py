@@ -17,7 +17,7 @@ from agent_r1_core.runs.trajectory_file import task_key
 if TYPE_CHECKING:
     from agent_r1_core.assembly.assembly import Assembly
     from agent_r1_core.assembly.model_source import ModelSource
-    from agent_r1_core.runs.policy import RunPolicy
+    from agent_r1_core.runs.checkpoint import RunPolicy
     from agent_r1_core.trajectory import Task
 
 TOO_HIGH = "the scores are likely too high"
@@ -25,23 +25,19 @@ Tools = Mapping[str, Mapping[str, Any]]
 
 
 def provenance(model: ModelSource, tasks: Sequence[Task], tools: Tools) -> dict[str, str]:
-    """What the scores of a finished policy rest on.
-
-    Args:
-        model: the policy.
-        tasks: what is scored, as the task source gave it.
-        tools: how the tools describe themselves.
-    """
+    """What the scores of a finished policy rest on."""
     return {"corpus": corpus(tools), "checkpoint": _checkpoint(model, tasks), "held_out": _held_out(model, tasks)}
 
 
 def provenance_in_training(assembly: Assembly, name: str, step: int) -> dict[str, str]:
     """What the scores on an evaluation set rest on, of a policy that is still trained, after `step`."""
     tasks = assembly.sets[name].tasks
+    ids = {task.id for task in tasks}
+    alike = {task_key(task) for task in assembly.train.tasks if task.id in ids}
     return {
         "corpus": corpus(assembly.rollouts.tools(name)),
         "checkpoint": f"the policy in training, after step {step}; no score chose it",
-        "held_out": _shared(tasks, {task_key(task) for task in _alike(assembly, tasks)}, "tasks.train"),
+        "held_out": _shared(tasks, alike, "tasks.train"),
     }
 
 
@@ -82,21 +78,11 @@ def _held_out(model: ModelSource, tasks: Sequence[Task]) -> str:
 
 
 def _trained(run: Run, policy: RunPolicy) -> set[str]:
-    """The tasks that a policy was trained on.
-
-    Raises:
-        RunError: trajectories of a step are missing or damaged.
-    """
+    """The tasks that a policy was trained on; raises a RunError where trajectories of a step are missing or damaged."""
     steps = [step for step in run.trajectory_steps() if 1 <= step <= policy.step]
     if len(steps) < policy.step:
         raise RunError(f"{run.path} keeps the trajectories of {len(steps)} of {policy.step} steps")
     return {key for step in steps for key in run.read_task_keys(step)}
-
-
-def _alike(assembly: Assembly, tasks: Sequence[Task]) -> list[Task]:
-    """The training tasks that have the id of one of these."""
-    ids = {task.id for task in tasks}
-    return [task for task in assembly.train.tasks if task.id in ids]
 
 
 def _shared(tasks: Sequence[Task], trained: set[str], where: str) -> str:

@@ -13,9 +13,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from agent_r1_core.contracts.score import DeclaredScore
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
-from agent_r1_core.evaluation.intervals import Estimate
-from agent_r1_core.evaluation.scores import estimates, finished_tasks, lost_tasks
+from agent_r1_core.evaluation.intervals import Estimate, estimates, finished_tasks, lost_tasks, mean_over_sets
 from agent_r1_core.metrics import scorers as metric
 from agent_r1_core.metrics.declared import EVALUATION
 from agent_r1_core.metrics.scorers import SCORERS, scores_of
@@ -64,14 +64,15 @@ class EvaluationResult:
     """The results by set if there are several; the other fields are then means and sums over the sets."""
     choosing_set: str | None = None
     """The set that chooses checkpoints; it is in no mean."""
+    declared: dict[str, DeclaredScore] = field(default_factory=dict)
+    """The recipe's `scores` by name, as their plugins declare them."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, for `evaluations/*.json` and `--json`."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> EvaluationResult:
-        """The result that `to_json` wrote; other keys are ignored, and one of before breakdowns has none.
+        """The result that `to_json` wrote; other keys are ignored.
 
         Raises:
             ValueError: it is malformed.
@@ -111,7 +112,7 @@ class EvaluationResult:
             (
                 f"{label}{key} {value}",
                 max(scores.values(), key=lambda one: one.n).count,
-                *(_cell(scores, name) for name in BREAKDOWN_COLUMNS),
+                *(str(scores[name]) if name in scores else "" for name in BREAKDOWN_COLUMNS),
             )
             for key, parts in self.breakdowns.items()
             if len(parts) > 1
@@ -139,9 +140,7 @@ class EvaluationResult:
 
     def failure_lines(self, label: str = "") -> list[str]:
         """What failed and is in no score, a sentence for all sets and one for each; empty: nothing failed."""
-        counted = self.statuses.get(EndStatus.FAILED.value, 0)
-        failures = self.failures or (Failures(counted, sum(self.statuses.values()), "", counted) if counted else None)
-        own = [] if failures is None else [f"{label}{failures.sentence()}"]
+        own = [] if self.failures is None else [f"{label}{self.failures.sentence()}"]
         return own + [line for name, result in self.sets.items() for line in result.failure_lines(f"{name}: ")]
 
 
@@ -153,25 +152,19 @@ def report(
     tools: Mapping[str, dict[str, Any]] | None = None,
     conditions: Sequence[str] = (),
     provenance: Mapping[str, str] | None = None,
+    declared: Mapping[str, DeclaredScore] | None = None,
 ) -> EvaluationResult:
-    """Score episodes.
-
-    Args:
-        episodes: All of them; failed ones are counted and not scored.
-        sampling: The sampling settings to state.
-        samples: Episodes asked for per task.
-        tools: How the tools describe themselves, to state.
-        conditions: What else a reader must know; that many tool calls failed is added.
-        provenance: What the scores rest on, to state.
+    """Score episodes; all but `episodes` and `samples`, those asked for per task, is stated as it is given.
 
     Raises:
         ValueError: no episode finished.
     """
     tasks = finished_tasks(episodes)
     if not tasks:
-        raise ValueError(f"no episode of the evaluation finished: {_why(episodes)}")
+        why = (episodes[0].reason or "no reason given") if episodes else "there were no tasks"
+        raise ValueError(f"no episode of the evaluation finished: {why}")
     scored, lost = [episode for task in tasks for episode in task], lost_tasks(episodes)
-    metrics = estimates(tasks, scores_of(scored), samples, lost)
+    metrics = estimates(tasks, scores_of(scored, declared), samples, lost)
     return EvaluationResult(
         n=len(tasks),
         samples=samples,
@@ -186,26 +179,18 @@ def report(
         conditions=tuple(dict.fromkeys([*conditions, *_failing_tools(scored)])),
         provenance=dict(provenance or {}),
         breakdowns=breakdowns(tasks, lost),
+        declared=dict(declared or {}),
     )
 
 
 def _failing_tools(episodes: Sequence[EpisodeRecord]) -> list[str]:
     """A sentence if a notable share of the tool calls ended in errors, with the commonest one."""
-    counted = [episode for episode in episodes if episode.tool_errors is not None]
-    calls, errors = sum(one.tool_calls for one in counted), sum(one.tool_errors or 0 for one in counted)
+    calls, errors = sum(one.tool_calls for one in episodes), sum(one.tool_errors for one in episodes)
     if not errors or errors < NOTABLE_TOOL_ERRORS * calls:
         return []
-    failures: Counter[str] = sum((Counter(one.tool_failures) for one in counted), Counter())
+    failures: Counter[str] = sum((Counter(one.tool_failures) for one in episodes), Counter())
     commonest = [f"; {times} of them: {failure}" for failure, times in failures.most_common(1)]
     return [f"{errors} of {calls} tool calls ended in errors{''.join(commonest)}"]
-
-
-def _why(failed: Sequence[EpisodeRecord]) -> str:
-    return failed[0].reason or "no reason given" if failed else "there were no tasks"
-
-
-def _cell(scores: Mapping[str, Estimate], name: str) -> str:
-    return str(scores[name]) if name in scores else ""
 
 
 Breakdowns = dict[str, dict[str, dict[str, Estimate]]]
@@ -216,11 +201,7 @@ UNKNOWN = "unknown"
 
 
 def breakdowns(tasks: Sequence[Sequence[EpisodeRecord]], lost: Sequence[Sequence[EpisodeRecord]] = ()) -> Breakdowns:
-    """The main scores of each part of the tasks; a key that no task has is left out.
-
-    Args:
-        lost: the tasks that have none but failed episodes.
-    """
+    """The main scores of each part of the tasks; a key that no task has is left out."""
     scores = scores_of([episode for task in tasks for episode in task])
     main = {name: score for name, score in scores.items() if score.main}
     found: Breakdowns = {}
@@ -239,3 +220,36 @@ def _parts(tasks: Sequence[Sequence[EpisodeRecord]], key: str) -> dict[str, list
     for value, task in sorted(zip(values, tasks, strict=True), key=lambda pair: (pair[0] is None, pair[0] or 0)):
         parts.setdefault(UNKNOWN if value is None else str(value), []).append(task)
     return parts
+
+
+def combine(sets: Mapping[str, EvaluationResult], choosing_set: str | None = None) -> EvaluationResult:
+    """Combine the results of several sets, of which `choosing_set` is in no mean.
+
+    Every set has the same weight, however many tasks it has. A score that only some sets have is the mean over those.
+
+    Raises:
+        ValueError: there is no set to report.
+    """
+    reported = {name: result for name, result in sets.items() if name != choosing_set}
+    if not reported:
+        raise ValueError("there is no evaluation set to report; name one besides the set that chooses checkpoints")
+    metrics: dict[str, Estimate] = {}
+    for name in dict.fromkeys(name for result in reported.values() for name in result.metrics):
+        metrics[name] = mean_over_sets([one.metrics[name] for one in reported.values() if name in one.metrics])
+    first = next(iter(reported.values()))
+    statuses: Counter[str] = Counter()
+    for result in reported.values():
+        statuses.update(result.statuses)
+    return EvaluationResult(
+        n=sum(result.n for result in reported.values()),
+        samples=first.samples,
+        metrics=metrics,
+        scorers={name: text for result in reported.values() for name, text in result.scorers.items()},
+        sampling=first.sampling,
+        declared=first.declared,
+        statuses=dict(statuses),
+        asked=sum(result.asked or result.n for result in reported.values()),
+        failures=Failures.together((one.failures, sum(one.statuses.values())) for one in reported.values()),
+        sets=dict(sets),
+        choosing_set=choosing_set,
+    )

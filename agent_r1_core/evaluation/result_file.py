@@ -10,8 +10,7 @@ from pathlib import Path
 from agent_r1_core.errors import RunError
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.intervals import Estimate
-from agent_r1_core.evaluation.report import EvaluationResult, report
-from agent_r1_core.evaluation.sets import combine
+from agent_r1_core.evaluation.report import EvaluationResult, combine, report
 from agent_r1_core.runs.evaluation_file import damaged_file, read_episodes, read_evaluation
 from agent_r1_core.runs.run import Run
 
@@ -95,6 +94,7 @@ def _again(recorded: EvaluationResult, episodes: list[EpisodeRecord]) -> Evaluat
         tools=recorded.tools,
         conditions=recorded.conditions,
         provenance=recorded.provenance,
+        declared=recorded.declared,
     )
 
 
@@ -115,7 +115,6 @@ def _say(value: Estimate | None) -> str:
 
 
 def _find(path: Path) -> Path:
-    """The result file that a name means."""
     if path.is_file():
         return path.with_suffix(".json") if path.suffix == ".jsonl" else path
     if Run.is_run(path):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from agent_r1_core.health.monitor import Monitor
+from pydantic import TypeAdapter
+
+from agent_r1_core.health.rule import Monitor
 
 
 @dataclass(frozen=True)
@@ -41,20 +44,50 @@ class Alarm:
         return f"step {self.step}: {self.sentence} (health.{self.monitor})"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, record: dict[str, Any]) -> Alarm:
-        """What `to_json` gave.
+    def from_json(cls, record: Any) -> Alarm:
+        """What `to_json` gave; raises ValueError if it is something else."""
+        return _ALARM.validate_python(record)
 
-        Raises:
-            TypeError, ValueError: it gave something else.
-        """
-        alarm = cls(**record)
-        for name, kind in (("step", int), ("monitor", str), ("since", int), ("severe", bool), ("sentence", str)):
-            if not isinstance(getattr(alarm, name), kind):
-                raise TypeError(f"{name} is no {kind.__name__}")
-        if alarm.event not in ("begins", "ends"):
-            raise ValueError(f"{alarm.event!r} is no event")
-        return alarm
+
+_ALARM = TypeAdapter(Alarm)
+_NAMED = 6
+"""Alarms that a line names."""
+
+
+def verdict(alarms: Sequence[Alarm] | None, steps: int) -> str:
+    """What the alarms of a run say: `healthy`, or which stand, since when, and what the first of them saw. None:
+    nobody watched."""
+    if not steps:
+        return "health: not known, no step is recorded"
+    if alarms is None:
+        return "health: not known, the run has no health.jsonl"
+    standing: dict[str, Alarm] = {}
+    ended: list[Alarm] = []
+    for alarm in alarms:
+        if alarm.event == "begins":
+            standing[alarm.monitor] = alarm
+        elif standing.pop(alarm.monitor, None) is not None:
+            ended.append(alarm)
+    of = f"{steps} step{'' if steps == 1 else 's'}"
+    lines = []
+    if standing:
+        lines.append(f"health: alarms stand after {of}: {_listed(_since(alarm) for alarm in standing.values())}")
+        first = next(iter(standing.values()))
+        lines.append(f"{first.monitor}: {first.sentence}")
+    if ended:
+        begun = "health: healthy now, with alarms that are over" if not standing else "alarms that are over"
+        lines.append(f"{begun}: {_listed(f'{one.monitor} (steps {one.since} to {one.step})' for one in ended)}")
+    return "\n".join(lines or [f"health: healthy, no alarm in {of}"])
+
+
+def _since(alarm: Alarm) -> str:
+    return f"{alarm.monitor} since step {alarm.since}"
+
+
+def _listed(texts: Iterable[str]) -> str:
+    named = list(texts)
+    more = [f"and {len(named) - _NAMED} more"] if len(named) > _NAMED else []
+    return ", ".join([*named[:_NAMED], *more])

@@ -6,8 +6,7 @@ for ten steps, five steps without a group to learn from, five evaluations below 
 
 from __future__ import annotations
 
-from agent_r1_core.health.monitor import Monitor
-from agent_r1_core.health.rule import AtLeast, AtMost, Fall, Growth, Loss, MeanFall, MeasuredFall, Spike
+from agent_r1_core.health.rule import AtLeast, AtMost, Fall, Growth, Loss, MeanFall, MeasuredFall, Monitor, Spike
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.scorers import EXACT_MATCH, SUCCESS
 

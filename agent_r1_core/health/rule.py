@@ -6,13 +6,18 @@ limit do not move what later ones are compared with.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from pydantic import Field
 
-from agent_r1_core.contracts.section import Section
+from agent_r1_core.contracts.component import Section
+from agent_r1_core.contracts.metric import Metric
+from agent_r1_core.metrics import Catalogue
 
 _NOISE = 3.0
 """Standard deviations that a value loses by chance."""
@@ -35,11 +40,9 @@ class Past:
 
     @property
     def full(self) -> bool:
-        """Whether there were `window` values."""
         return len(self.first) == self.window
 
     def add(self, value: float) -> None:
-        """Remember a value."""
         if not self.full:
             self.first.append(value)
         self.recent.append(value)
@@ -108,7 +111,6 @@ class AtLeast(Rule):
     """Values of at least `threshold`."""
 
     def beyond(self, value: float, limit: float) -> bool:
-        """Whether a value has reached its limit."""
         return value >= limit
 
 
@@ -120,11 +122,9 @@ class Fall(Rule):
     """How many first values make the mean."""
 
     def memory(self) -> int:
-        """The first values."""
         return self.window
 
     def limit(self, past: Past) -> float | None:
-        """`threshold` times the first mean."""
         mean = statistics.fmean(past.first) if past.full else 0.0
         return self.threshold * mean if mean > 0 else None
 
@@ -143,11 +143,9 @@ class MeanFall(Fall):
     """How many values in a row make a mean."""
 
     def memory(self) -> int:
-        """The first mean."""
         return 1
 
     def smoothing(self) -> int:
-        """The values of a mean."""
         return self.window
 
 
@@ -157,7 +155,6 @@ class Growth(Fall):
     threshold: float = Field(gt=1)
 
     def beyond(self, value: float, limit: float) -> bool:
-        """Whether a value has reached its limit."""
         return value >= limit
 
 
@@ -169,11 +166,9 @@ class Spike(AtLeast):
     """How many earlier values within bounds make the median."""
 
     def memory(self) -> int:
-        """The values of the median."""
         return self.window
 
     def limit(self, past: Past) -> float | None:
-        """`threshold` times the running median."""
         median = statistics.median(past.recent) if past.full else 0.0
         return self.threshold * median if median > 0 else None
 
@@ -190,14 +185,75 @@ class Loss(Rule):
     """How many values in a row make a mean."""
 
     def memory(self) -> int:
-        """The values of a mean."""
         return self.window
 
     def limit(self, past: Past) -> float | None:
-        """What the best running mean may fall to."""
         if not past.full:
             return None
         best = statistics.fmean(past.best)
         scale = max(abs(best), abs(statistics.fmean(past.first)))
         limit = best - max(self.threshold * scale, _NOISE * statistics.stdev(past.best))
         return limit if limit < best else None
+
+
+Need = Literal[
+    "tools", "groups", "single episodes", "reference", "no critic", "several passes", "importance weights",
+    "evaluations", "measurements", "one version",
+]  # fmt: skip
+"""What a run must have so that a monitor's metric says anything."""
+
+_DECLARED = Catalogue()
+
+
+@dataclass(frozen=True)
+class Monitor:
+    """Watches one metric.
+
+    Raises:
+        ConfigError: a metric that it names is not declared.
+    """
+
+    name: str
+    """Its key in the section `health` of a recipe."""
+    metric: Metric
+    rule: Rule
+    """The default; a recipe may change its numbers."""
+    seen: str
+    """What an alarm says was seen; `{value}` and `{limit}` stand for the two numbers."""
+    helps: str
+    """What usually helps, as the end of a sentence."""
+    per: tuple[Metric, ...] = ()
+    """The metric counts as a share of the sum of these; a step in which that is 0 is not judged."""
+    unless: Metric | None = None
+    """Steps that have this metric are not judged."""
+    gain: Metric | None = None
+    """While this metric, as a mean of as many values as the rule takes, is above its first one, nothing is beyond the
+    limit."""
+    needs: Need | None = None
+    of_policy: bool = False
+    """Whether it compares what the policy does with what it did before; demonstrations are somebody else's doing."""
+    severe: bool = False
+    """Whether `health.early_stop` ends the run at its alarm."""
+
+    def __post_init__(self) -> None:
+        for name in (self.metric, *self.per, self.unless, self.gain):
+            if name is not None:
+                _DECLARED[name]
+
+    def value(self, metrics: Mapping[str, float]) -> float | None:
+        """What it watches in a step's metrics; None if there is nothing to judge.
+
+        Numbers that are not finite are passed over: the monitor `nonfinite` tells of those.
+        """
+        if self.metric not in metrics or (self.unless is not None and self.unless in metrics):
+            return None
+        value = metrics[self.metric]
+        if self.per:
+            whole = sum(metrics.get(name, 0.0) for name in self.per)
+            value = value / whole if whole else math.nan
+        return value if math.isfinite(value) else None
+
+    def gained(self, metrics: Mapping[str, float]) -> float | None:
+        """The value of `gain` in a step's metrics; None if there is none that is finite."""
+        value = math.nan if self.gain is None else metrics.get(self.gain, math.nan)
+        return value if math.isfinite(value) else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -119,10 +120,6 @@ class Batch:
         """Number of trajectories."""
         return len(self.trajectories)
 
-    def segment_lengths(self, row: int) -> list[int]:
-        """Tokens of each of a trajectory's segments, empty ones left out."""
-        return [len(segment.ids) for segment in self.trajectories[row].segments if segment.ids]
-
     @property
     def sampled(self) -> Tensor:
         """bool [n, T]: action tokens that an engine sampled, so that it has said how likely they were."""
@@ -173,7 +170,7 @@ def _fill_rewards(batch: Batch, row: int, trajectory: Trajectory) -> None:
     """Rewards reach actions (LAW 4); a turn whose action is empty hands its own to the nearest earlier action token,
     or, where there is none, to the first later one."""
     actions = batch.action_mask[row].nonzero().flatten()
-    starts = _segment_starts(trajectory)
+    starts = [0, *accumulate(len(segment.ids) for segment in trajectory.segments)]
     for turn in trajectory.turns:
         start, stop = starts[turn.segment] + turn.start, starts[turn.segment] + turn.stop
         if not bool(batch.action_mask[row, start:stop].all()):
@@ -199,10 +196,3 @@ def _reward_position(start: int, stop: int, actions: Tensor) -> int:
         return stop - 1
     earlier = int((actions < start).sum())
     return int(actions[max(earlier - 1, 0)])
-
-
-def _segment_starts(trajectory: Trajectory) -> list[int]:
-    starts = [0]
-    for segment in trajectory.segments:
-        starts.append(starts[-1] + len(segment.ids))
-    return starts

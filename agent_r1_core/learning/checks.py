@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,6 @@ from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.errors import AgentR1Error, AlgorithmError
 from agent_r1_core.learning.batch import Advantages, Batch
 from agent_r1_core.learning.loss import LossTerms, LossTokens
-from agent_r1_core.trajectory import Group
 
 _TOLERANCE = 1e-4
 """Relative; rounding is a thousandth of it."""
@@ -34,94 +33,68 @@ class CheckedAlgorithm:
         self._critic = "critic" in algorithm.roles()
         self._weights_checked = False
 
-    def filter(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups that the algorithm wants to learn from, some of them perhaps with some of their trajectories.
-
-        Raises:
-            AlgorithmError: it raised, or returned other groups or trajectories than it was given.
-        """
-        with _author_errors(self._algorithm, "filter"):
-            kept = self._algorithm.filter(groups)
-        if not isinstance(kept, list | tuple) or not _are_of(kept, groups):
-            raise AlgorithmError(
-                f"{_name(self._algorithm)}: filter must return a list of groups that it was given, each once, whole or "
-                "as dataclasses.replace(group, trajectories=some of its own)"
-            )
-        return list(kept)
-
-    def filter_metrics(self, groups: Sequence[Group], kept: Sequence[Group]) -> dict[str, float]:
-        """What the algorithm logs of a choice, under the prefix of its metrics.
-
-        Raises:
-            AlgorithmError: it raised, or returned anything but numbers by name.
-        """
-        with _author_errors(self._algorithm, "filter_metrics"):
-            metrics = self._algorithm.filter_metrics(groups, kept)
-        if not isinstance(metrics, dict) or not all(isinstance(value, float | int) for value in metrics.values()):
-            raise AlgorithmError(f"{_name(self._algorithm)}: filter_metrics must return a dict of floats by name")
-        return {f"update/{name}": float(value) for name, value in metrics.items()}
-
-    def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
-        """How many further tasks the algorithm asks for.
-
-        Raises:
-            AlgorithmError: it raised, or returned anything but a whole number from 0 on.
-        """
-        with _author_errors(self._algorithm, "more_tasks"):
-            count = self._algorithm.more_tasks(groups, tasks)
-        if not isinstance(count, int) or count < 0:
-            raise AlgorithmError(
-                f"{_name(self._algorithm)}: more_tasks returned {count!r}; return how many tasks, 0 for none"
-            )
-        return count
-
     def advantages(self, batch: Batch, loss_mask: Tensor) -> Advantages:
         """The advantages of a batch, whose tokens in the policy's loss are those of `loss_mask`, bool [n, T].
 
         Raises:
-            AlgorithmError: it raised, or `check_advantages` found a fault.
+            AlgorithmError: it raised, or returned another type or shape, a gradient, numbers outside the credited
+                tokens, or numbers that are not finite although the batch's are.
         """
-        with _author_errors(self._algorithm, "advantages"):
-            advantages = self._algorithm.advantages(batch)
-        if self._critic and isinstance(advantages, Advantages) and advantages.value_targets is None:
+        with author_errors(self._algorithm, "advantages"):
+            advantages: Any = self._algorithm.advantages(batch)
+        who = name_of(self._algorithm)
+        if not isinstance(advantages, Advantages):
             raise AlgorithmError(
-                f"{_name(self._algorithm)} has a critic, and its advantages come without value_targets, so that the "
-                "critic would learn nothing; return Advantages(..., value_targets=...)"
+                f"{who}: advantages returned {_type(advantages)}; return Advantages(tensor), the tensor of the shape "
+                "of batch.ids"
             )
-        return check_advantages(self._algorithm, advantages, batch, loss_mask)
+        if self._critic and advantages.value_targets is None:
+            raise AlgorithmError(
+                f"{who} has a critic, and its advantages come without value_targets, so that the critic would learn "
+                "nothing; return Advantages(..., value_targets=...)"
+            )
+        _check_tensors(who, advantages, batch)
+        credited = loss_mask if advantages.value_mask is None else loss_mask | advantages.value_mask
+        if bool(advantages.advantages[~credited].any()):
+            raise AlgorithmError(
+                f"{who}: advantages are not 0 at tokens that the policy did not choose; set them only where "
+                "batch.action_mask is true, as spread_over does (LAW 3)"
+            )
+        for name, value in advantages.metrics.items():
+            if not isinstance(value, float | int):
+                raise AlgorithmError(f"{who}: metric {name!r} of its Advantages is {_type(value)}; make it a float")
+        if isinstance(advantages.warnings, str) or not all(isinstance(text, str) for text in advantages.warnings):
+            raise AlgorithmError(f"{who}: the warnings of its Advantages must be a tuple of sentences")
+        return advantages
 
     def loss(self, tokens: LossTokens) -> LossTerms:
         """The losses of a micro-batch.
 
         Raises:
-            AlgorithmError: it raised, or `check_terms` found a fault, or, the first time, `check_weights`.
+            AlgorithmError: it raised, or returned another type, a loss that is no scalar or has no gradient, or a
+                metric that is no pair; or, as soon as it can be told, a loss is no sum of weight times token loss.
         """
+        if not self._weights_checked:  # keep track of what is computed from the weights
+            value_weights = tokens.value_weights
+            tokens = replace(
+                tokens,
+                weights=tokens.weights.clone().requires_grad_(),
+                value_weights=None if value_weights is None else value_weights.clone().requires_grad_(),
+            )
+        with author_errors(self._algorithm, "loss"):
+            terms: Any = self._algorithm.loss(tokens)
+        who = name_of(self._algorithm)
+        _check_terms(who, terms, tokens)
         if not self._weights_checked:
-            tokens = weighted(tokens)
-        with _author_errors(self._algorithm, "loss"):
-            terms = self._algorithm.loss(tokens)
-        terms = check_terms(self._algorithm, terms, tokens)
-        if not self._weights_checked:
-            self._weights_checked = check_weights(self._algorithm, terms, tokens)
-        return terms
-
-
-def _are_of(kept: Sequence[Any], groups: Sequence[Group]) -> bool:
-    """Whether what a filter returned are some of the groups, each once, whole or with some of their trajectories."""
-    whole: dict[int, set[int | None]] = {id(group): {place} for place, group in enumerate(groups)}
-    homes = {id(one): place for place, group in enumerate(groups) for one in group.trajectories}
-    found: list[int | None] = []
-    for group in kept:
-        own = [id(one) for one in getattr(group, "trajectories", ())]
-        places = whole.get(id(group)) or {homes.get(one) for one in own}
-        if len(places) != 1 or None in places or len(set(own)) < len(own):
-            return False
-        found += places
-    return len(set(found)) == len(found)
+            self._weights_checked = _check_sum(who, "loss", terms.loss, "weights", tokens.weights)
+            if terms.value_loss is not None and tokens.value_weights is not None:
+                _check_sum(who, "value_loss", terms.value_loss, "value_weights", tokens.value_weights)
+        checked: LossTerms = terms
+        return checked
 
 
 @contextmanager
-def _author_errors(algorithm: Algorithm, method: str) -> Iterator[None]:
+def author_errors(algorithm: Algorithm, method: str) -> Iterator[None]:
     """Turn what an algorithm's own code raises into a sentence with the author's file and line.
 
     Raises:
@@ -133,47 +106,10 @@ def _author_errors(algorithm: Algorithm, method: str) -> Iterator[None]:
         raise
     except Exception as error:
         said = f"{type(error).__name__}: {error}".rstrip(": ")
-        raise AlgorithmError(f"{_name(algorithm)} raised in {method} ({_line(algorithm, error)}): {said}") from error
+        raise AlgorithmError(f"{name_of(algorithm)} raised in {method} ({_line(algorithm, error)}): {said}") from error
 
 
-def check_advantages(algorithm: Algorithm, advantages: Any, batch: Batch, loss_mask: Tensor) -> Advantages:
-    """The advantages of a batch, if they are what `advantages` must return.
-
-    Args:
-        loss_mask: bool [n, T], tokens of the policy's loss.
-
-    Raises:
-        AlgorithmError: another type or shape, a gradient, numbers outside the credited tokens, or numbers that are not
-            finite although the batch's are.
-    """
-    who = _name(algorithm)
-    if not isinstance(advantages, Advantages):
-        raise AlgorithmError(
-            f"{who}: advantages returned {_type(advantages)}; return Advantages(tensor), the tensor of the shape of "
-            "batch.ids"
-        )
-    _check_tensors(who, advantages, batch)
-    credited = loss_mask if advantages.value_mask is None else loss_mask | advantages.value_mask
-    if bool(advantages.advantages[~credited].any()):
-        raise AlgorithmError(
-            f"{who}: advantages are not 0 at tokens that the policy did not choose; set them only where "
-            "batch.action_mask is true, as spread_over does (LAW 3)"
-        )
-    for name, value in advantages.metrics.items():
-        if not isinstance(value, float | int):
-            raise AlgorithmError(f"{who}: metric {name!r} of its Advantages is {_type(value)}; make it a float")
-    if isinstance(advantages.warnings, str) or not all(isinstance(text, str) for text in advantages.warnings):
-        raise AlgorithmError(f"{who}: the warnings of its Advantages must be a tuple of sentences")
-    return advantages
-
-
-def check_terms(algorithm: Algorithm, terms: Any, tokens: LossTokens) -> LossTerms:
-    """The losses of a micro-batch, if they are what `loss` must return.
-
-    Raises:
-        AlgorithmError: another type, a loss that is no scalar or has no gradient, or a metric that is no pair.
-    """
-    who = _name(algorithm)
+def _check_terms(who: str, terms: Any, tokens: LossTokens) -> None:
     if not isinstance(terms, LossTerms):
         raise AlgorithmError(f"{who}: loss returned {_type(terms)}; return LossTerms(loss), the loss a scalar tensor")
     for name, loss in (("loss", terms.loss), ("value_loss", terms.value_loss)):
@@ -194,42 +130,23 @@ def check_terms(algorithm: Algorithm, terms: Any, tokens: LossTokens) -> LossTer
                 f"{who}: metric {name!r} of its LossTerms is {_type(pair)}; return a pair of scalars, the sum and the "
                 "number of tokens that it sums over, such as tokens.sum_of(values)"
             )
-    return terms
-
-
-def weighted(tokens: LossTokens) -> LossTokens:
-    """The tokens with weights that keep track of what is computed from them, for `check_weights`."""
-    value_weights = tokens.value_weights
-    return replace(
-        tokens,
-        weights=tokens.weights.clone().requires_grad_(),
-        value_weights=None if value_weights is None else value_weights.clone().requires_grad_(),
-    )
-
-
-def check_weights(algorithm: Algorithm, terms: LossTerms, tokens: LossTokens) -> bool:
-    """Whether it could be told that each loss is a sum of weight times token loss; where all losses are 0 it cannot.
-
-    Args:
-        tokens: `weighted` ones, from which the terms were computed.
-
-    Raises:
-        AlgorithmError: it is not.
-    """
-    told = _check_sum(_name(algorithm), "loss", terms.loss, "weights", tokens.weights)
-    if terms.value_loss is not None and tokens.value_weights is not None:
-        _check_sum(_name(algorithm), "value_loss", terms.value_loss, "value_weights", tokens.value_weights)
-    return told
 
 
 def _check_sum(who: str, name: str, loss: Tensor, field: str, weights: Tensor) -> bool:
-    """A sum of w_t l_t is linear in w, so that its second derivative is 0, and without a constant, so that
-    sum_t w_t dL/dw_t = L."""
+    """Whether a loss could be shown to be a sum of w_t l_t; where all l_t are 0 it cannot.
+
+    Such a sum is linear in w, so that its second derivative is 0, and without a constant, so that
+    sum_t w_t dL/dw_t = L.
+
+    Raises:
+        AlgorithmError: it is none.
+    """
+    advice = f"return a sum of tokens.{field} times each token's loss, so that micro-batches add up (LAW 6)"
     slopes = second = None
     if loss.requires_grad:
         slopes = torch.autograd.grad(loss, weights, create_graph=True, allow_unused=True)[0]
     if slopes is None:
-        raise AlgorithmError(f"{who}: its {name} does not depend on tokens.{field}; {_advice(field)}")
+        raise AlgorithmError(f"{who}: its {name} does not depend on tokens.{field}; {advice}")
     if slopes.requires_grad:
         mixed = (slopes * torch.linspace(1, 2, len(slopes), device=slopes.device)).sum()
         second = torch.autograd.grad(mixed, weights, retain_graph=True, allow_unused=True)[0]
@@ -239,12 +156,8 @@ def _check_sum(who: str, name: str, loss: Tensor, field: str, weights: Tensor) -
     excess = abs(float(terms.sum()) - float(loss.detach()))
     bend = 0.0 if second is None else float((second.double() * weights).abs().sum())
     if excess > _TOLERANCE * scale or bend > _TOLERANCE * float(slopes.abs().sum()):
-        raise AlgorithmError(f"{who}: its {name} is not proportional to tokens.{field}; {_advice(field)}")
+        raise AlgorithmError(f"{who}: its {name} is not proportional to tokens.{field}; {advice}")
     return scale > 0
-
-
-def _advice(field: str) -> str:
-    return f"return a sum of tokens.{field} times each token's loss, so that micro-batches add up (LAW 6)"
 
 
 def _check_tensors(who: str, advantages: Advantages, batch: Batch) -> None:
@@ -270,7 +183,7 @@ def _check_tensors(who: str, advantages: Advantages, batch: Batch) -> None:
             )
 
 
-def _name(algorithm: Algorithm) -> str:
+def name_of(algorithm: Algorithm) -> str:
     return f"algorithm {algorithm.name or type(algorithm).__name__}"
 
 

@@ -12,19 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from agent_r1_core.learning.decoder import Decoder
-from agent_r1_core.learning.networks import ValueNetwork
-from agent_r1_core.learning.packing import Packed
+from agent_r1_core.learning.packing import Packed, Tree
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks
-from agent_r1_core.learning.sharding import shard
 
 
 class Critic:
-    """A value network.
-
-    Args:
-        policy: gives the architecture and the first weights; its adapters are left out, the critic learns in full.
-    """
+    """A value network; `policy` gives architecture and first weights, without adapters: the critic learns in full."""
 
     def __init__(self, policy: Policy) -> None:
         module = copy.deepcopy(policy.module)
@@ -36,22 +30,19 @@ class Critic:
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
         self.ranks = ONE_RANK
-        self._network = ValueNetwork(self.decoder, self.head)
+        self._network = _ValueNetwork(self.decoder, self.head)
 
     def shard(self, ranks: Ranks) -> None:
         """Leave this rank its share of the first rank's weights, where there are several ranks."""
         if ranks.share and not self.ranks.share:
             self.ranks = ranks
-            shard(self._network, self.decoder, ranks)
+            self.decoder.shard(self._network, ranks)
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """What learns."""
-        return (parameter for _, parameter in self.named_parameters())
+        return self._network.parameters()
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """What learns, by name."""
-        yield from self.decoder.module.named_parameters("decoder")
-        yield from self.head.named_parameters("head")
+        return self._network.named_parameters()
 
     def values(self, packed: Packed, positions: Tensor) -> Tensor:
         """Value [k], float32, of the state after each of the packed positions: V before token t is read at t - 1
@@ -64,17 +55,32 @@ class Critic:
         return values[:, 0]
 
     def state_dict(self) -> dict[str, Tensor]:
-        """All weights themselves."""
-        return {**self.decoder.module.state_dict(prefix="decoder."), **self.head.state_dict(prefix="head.")}
+        return self._network.state_dict()
 
     def room(self, names: Iterable[str]) -> dict[str, Tensor]:
         """Tensors into which a state with these names can be read."""
         own = self.state_dict()
         return {name: torch.empty_like(own[name]) for name in names}
 
-    @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Put back what `state_dict` gave."""
-        for part, module in (("decoder.", self.decoder.module), ("head.", self.head)):
-            own = {name.removeprefix(part): tensor for name, tensor in state.items() if name.startswith(part)}
-            module.load_state_dict(own)
+        self._network.load_state_dict(state)
+
+
+class _ValueNetwork(nn.Module):
+    """A decoder and a scalar head with one forward pass: it alone puts parameters in shares together."""
+
+    def __init__(self, decoder: Decoder, head: nn.Linear) -> None:
+        super().__init__()
+        self.decoder = decoder.module
+        self.head = head
+        self.hidden = decoder.hidden
+
+    def forward(self, tree: Tree, at: Tensor) -> Tensor:
+        """Values after computed tokens, float32 [k, 1].
+
+        Args:
+            at: long [k], which of them; on the CPU, as the tree is.
+        """
+        hidden = self.hidden(tree)
+        values: Tensor = self.head(hidden[at.to(hidden.device)].float())
+        return values

@@ -19,10 +19,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from agent_r1_core.learning.attention import NAME, packed_forward
-from agent_r1_core.learning.flex import TreeMask
+from agent_r1_core.learning.attention import NAME, TreeMask, packed_forward
 from agent_r1_core.learning.packing import PrefixForest, Tree
-from agent_r1_core.learning.ranks import Ranks
+from agent_r1_core.learning.ranks import Ranks, shard
 
 _log = logging.getLogger(__name__)
 _ONE_KERNEL_ON = "cuda"
@@ -34,7 +33,7 @@ class Decoder:
     """Runs the decoder of a model over packed rows.
 
     Args:
-        module: the decoder, without a head; on the device `meta` nothing is tried out before `follow`.
+        module: the decoder, without a head; on the device `meta` nothing is tried out before `shard`.
         dtype: `float32` or `bfloat16`, of the computation; weights stay as they are.
         training_mode: whether passes with gradient run in training mode (activation checkpointing and adapters with
             dropout need it); all other dropout is switched off for good, since it would break LAW 2.
@@ -52,15 +51,25 @@ class Decoder:
         if self.packs and self.device.type == _ONE_KERNEL_ON:
             self.tree_mask = _one_kernel(self)
 
-    def follow(self, ranks: Ranks) -> None:
-        """Pack if the first rank does, and decide for the ranks' device: the weights are about to move there."""
+    def shard(self, network: nn.Module, ranks: Ranks) -> None:
+        """Leave this rank its share of a network that has this decoder. It packs if the first rank does, and decides
+        for the ranks' device, where the weights are about to move."""
         self.packs, self.tree_mask = ranks.first(self.packs), None
         self._device = torch.device(ranks.device)
-        if not self.packs:
-            return
-        self.module.set_attn_implementation(NAME)
-        if self._device.type == _ONE_KERNEL_ON:
+        if self.packs:
+            self.module.set_attn_implementation(NAME)
+        if self.packs and self._device.type == _ONE_KERNEL_ON:
             self.tree_mask = _one_kernel_on(self, ranks.device)
+        shard(network, self._layers() if self.packs else (), self.dtype == "bfloat16", ranks)
+
+    def _layers(self) -> list[nn.Module]:
+        """The layers. Where the decoder runs a sequence at a time none may travel alone: ranks would gather them
+        different numbers of times."""
+        layers = getattr(self.module, "layers", None)
+        if isinstance(layers, nn.ModuleList):
+            return list(dict.fromkeys(layers))
+        names = set(self.module._no_split_modules or ())
+        return [module for module in self.module.modules() if type(module).__name__ in names]
 
     @property
     def device(self) -> torch.device:
@@ -79,10 +88,9 @@ class Decoder:
         if self.module.training != wanted:
             self.module.train(wanted)
         with self.precision():
-            if not self.packs:
-                return _hidden_by_span(self.module, _on(tree, self.device))
             if self.tree_mask is None:
-                return _packed_hidden(self.module, _on(tree, self.device))
+                tree = _on(tree, self.device)
+                return _packed_hidden(self.module, tree) if self.packs else _hidden_by_span(self.module, tree)
             mask = self.tree_mask(tree, self.device)
             return _packed_hidden(self.module, mask.tree, mask)[: len(tree.ids)]
 
@@ -120,11 +128,8 @@ def _hidden_by_span(module: PreTrainedModel, tree: Tree) -> Tensor:
     """Every span by a pass of its own over its whole sequence so far."""
     parts = tree.ids.split([span.length for span in tree.spans])
     paths = [torch.cat([parts[one] for one in (*span.above, number)]) for number, span in enumerate(tree.spans)]
-    return torch.cat([_plain_hidden(module, p)[-s.length :] for p, s in zip(paths, tree.spans, strict=True)])
-
-
-def _plain_hidden(module: PreTrainedModel, ids: Tensor) -> Tensor:
-    return module(input_ids=ids[None], use_cache=False).last_hidden_state[0]
+    passes = [module(input_ids=path[None], use_cache=False).last_hidden_state[0] for path in paths]
+    return torch.cat([hidden[-span.length :] for hidden, span in zip(passes, tree.spans, strict=True)])
 
 
 @torch.no_grad()
@@ -136,7 +141,8 @@ def _packs_exactly(module: PreTrainedModel) -> bool:
     try:
         module.set_attn_implementation(NAME)
         packed = _packed_hidden(module, tree)
-        if module.config._attn_implementation == NAME and _close(packed, expected):
+        tolerance = 1e-3 if expected.dtype == torch.float32 else 5e-2
+        if module.config._attn_implementation == NAME and torch.allclose(packed, expected, tolerance, tolerance):
             return True
         why = "its packed sequences see one another"
     except (TypeError, ValueError, RuntimeError, KeyError, AttributeError) as error:
@@ -201,11 +207,6 @@ def _tried(module: PreTrainedModel) -> Tree:
     for sequence in (ids[:7], ids[:4] + ids[9:], ids[7:]):
         forest.add(sequence, 0)
     return forest.build()[0]
-
-
-def _close(found: Tensor, expected: Tensor) -> bool:
-    tolerance = 1e-3 if expected.dtype == torch.float32 else 5e-2
-    return torch.allclose(found, expected, tolerance, tolerance)
 
 
 def _agree(found: Tensor, expected: Tensor, dtype: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,10 +11,10 @@ from torch import Tensor
 from agent_r1_core.contracts.training import OldLogprobs
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.critic import Critic
-from agent_r1_core.learning.dealing import passes
-from agent_r1_core.learning.packing import Packed, pack
+from agent_r1_core.learning.packing import Packed, pack, passes
 from agent_r1_core.learning.policy import Policy, Reference
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks
+from agent_r1_core.trajectory import Group, Segment, Task, Trajectory
 
 _AGREES = 1e-4
 """Nats between engine and learner that count as rounding (LAW 2)."""
@@ -28,7 +29,7 @@ class NetworkOutputs:
     own_logprobs: Tensor | None = None
     """float [n, T], the policy's, nats; 0 outside the loss tokens."""
     old_logprobs: Tensor | None = None
-    """float [n, T], those, or the engine's where they stand for them."""
+    """float [n, T], those, or the engine's in their place."""
     reference_logprobs: Tensor | None = None
     """float [n, T], nats; 0 outside the loss tokens."""
     values: Tensor | None = None
@@ -69,8 +70,8 @@ def forward(
     fresh = batch.sampled if fresh is None else fresh
     sample = _sample(batch, fresh, policy, temperature) if old == "auto" or compare else None
     if old == "auto":
-        differs = ranks.most(int(sample is None or not _agree(*sample)))
-        old = "learner" if differs else "engine"
+        agrees = sample is not None and len(sample[0]) > 0 and bool((sample[0] - sample[1]).abs().max() <= _AGREES)
+        old = "learner" if ranks.most(int(not agrees)) else "engine"
     own = torch.zeros(batch.ids.shape) if old == "learner" else None
     referred = None if reference is None else torch.zeros(batch.ids.shape)
     values = None if critic is None else torch.zeros(batch.ids.shape)
@@ -99,6 +100,25 @@ def forward(
     )
 
 
+def crossed(prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> Batch:
+    """Every action after every prompt, prompt by prompt, also where it did not follow: the prompt's ids are swapped,
+    the action's kept (LAW 1).
+
+    Args:
+        prompts: ids, none empty.
+    """
+    groups = []
+    for number, prompt in enumerate(prompts):
+        task = Task(f"{number}", "")
+        groups.append(Group(task))
+        for sample, action in enumerate(actions):
+            segment = Segment()
+            segment.append_context(prompt)
+            segment.append_action(action, [0.0] * len(action))
+            groups[-1].trajectories.append(Trajectory(task, sample, [segment]))
+    return Batch.from_groups(groups)
+
+
 def _sample(batch: Batch, fresh: Tensor, policy: Policy, temperature: float) -> tuple[Tensor, Tensor]:
     """Log-probs of the learner and of the engine, [k] each, at the action tokens of a few trajectories from all over
     the batch."""
@@ -107,10 +127,6 @@ def _sample(batch: Batch, fresh: Tensor, policy: Policy, temperature: float) -> 
     at = _chosen(packed, fresh)
     own = policy.logprobs(packed, at, temperature).logprobs.cpu() if len(at) else torch.zeros(0)
     return own, packed.take(batch.sampler_logprobs, at)
-
-
-def _agree(logprobs: Tensor, sampler_logprobs: Tensor) -> bool:
-    return bool(len(logprobs)) and bool((logprobs - sampler_logprobs).abs().max() <= _AGREES)
 
 
 def _values(packed: Packed, at: Tensor, critic: Critic) -> tuple[Tensor, Tensor]:

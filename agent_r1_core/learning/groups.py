@@ -1,19 +1,24 @@
 """Group baselines. A group is the trajectories of one task under one policy version (LAW 7).
 
-All functions take `returns` [n], the trajectories' returns R, and `group` [n], the number of each one's group, and give
-an advantage per trajectory [n]. A group of one, or one whose returns are all equal, tells nothing: advantage exactly 0.
-Returns that differ by rounding alone are equal (`ROUNDING` of agent_r1_core/trajectory.py), as are those of the same
-rewards in another order.
+The advantages take `returns` [n], the trajectories' returns R, and `group` [n], the number of each one's group, and
+give an advantage per trajectory [n]. A group of one, or one whose returns are all equal, tells nothing: advantage
+exactly 0. Returns that differ by rounding alone are equal (`ROUNDING` of agent_r1_core/trajectory.py), as are those of
+the same rewards in another order.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from agent_r1_core.learning.turns import turn_borders
 from agent_r1_core.trajectory import ROUNDING
+
+if TYPE_CHECKING:
+    from agent_r1_core.learning.batch import Batch
 
 
 @dataclass(frozen=True)
@@ -64,3 +69,24 @@ def leave_one_out_advantage(returns: Tensor, group: Tensor) -> Tensor:
 
 def _where_informative(advantage: Tensor, statistics: GroupStatistics, returns: Tensor) -> Tensor:
     return torch.where(statistics.informative, advantage, torch.zeros_like(advantage)).to(returns.dtype)
+
+
+def anchor_groups(batch: Batch) -> Tensor:
+    """At the first action token of each turn with a `state_key`, the number of its anchor group, else -1; long [n, T].
+
+    An anchor group is the turns of one group whose state has the same name, those of one trajectory that came back to
+    it included (GiGPO, arXiv 2505.10978). Groups never share one: their tasks differ (LAW 7).
+    """
+    numbers: dict[tuple[int, str], int] = {}
+    anchors = torch.full(batch.turn.shape, -1, dtype=torch.long)
+    first, _ = turn_borders(batch.turn)
+    for row, column in first.nonzero().tolist():
+        key = _state_key(batch, row, int(batch.turn[row, column]))
+        if key is not None:
+            group = int(batch.group[row])
+            anchors[row, column] = numbers.setdefault((group, key), len(numbers))
+    return anchors
+
+
+def _state_key(batch: Batch, row: int, index: int) -> str | None:
+    return next(turn.state_key for turn in batch.trajectories[row].turns if turn.index == index)

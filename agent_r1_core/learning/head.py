@@ -1,4 +1,4 @@
-"""Log-probs of chosen tokens from hidden states, in chunks: [tokens, vocabulary] never stands whole."""
+"""Log-probs of chosen tokens from hidden states, in chunks: [tokens, vocabulary] is never in memory as a whole."""
 
 from __future__ import annotations
 

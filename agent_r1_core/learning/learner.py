@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -19,22 +22,21 @@ from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.checks import CheckedAlgorithm
-from agent_r1_core.learning.correction import Correction
 from agent_r1_core.learning.critic import Critic
-from agent_r1_core.learning.dealing import passes
-from agent_r1_core.learning.forward import forward
-from agent_r1_core.learning.loss import add_entropy, update_sums
+from agent_r1_core.learning.forward import crossed, forward
+from agent_r1_core.learning.loss import Correction, update_sums
 from agent_r1_core.learning.meter import Meter, Sum, detached, gap_sums, gathered
 from agent_r1_core.learning.optimiser import OF_CRITIC, OF_POLICY, Optimiser
-from agent_r1_core.learning.own_logprobs import OwnLogprobs
-from agent_r1_core.learning.packing import Packed
+from agent_r1_core.learning.packing import Packed, passes
 from agent_r1_core.learning.policy import Policy, Reference
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks
-from agent_r1_core.learning.scoring import score_actions
-from agent_r1_core.learning.state import LearnerState
+from agent_r1_core.learning.state import LearnerState, write_state
 from agent_r1_core.learning.update import Minibatch, Update, UpdateBatch, UpdateStopped, shuffled_rows
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.trajectory import Group
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
 
 
 class Learner:
@@ -47,7 +49,7 @@ class Learner:
         temperature: of the sampling in training; log-probs are log softmax(logits / temperature) (LAW 2).
         seed: of the run; shuffles mini-batches.
         ranks: the processes that compute together. Several take the networks in shares, from the first one's whole
-            copies; its policy and critic both stand whole, in float32, until the learner is made.
+            copies; both must fit in its memory in float32 until the learner is made.
         records: whether updates tell of every token what the policy and the critic said of it.
 
     Raises:
@@ -92,12 +94,9 @@ class Learner:
             if isinstance(network, Policy | Critic):
                 network.shard(ranks)
         self._checked = CheckedAlgorithm(algorithm)
-        self._entropy_gradient = algorithm.needs_entropy()
         self._skips = settings.skip_without_gradient and not (
             algorithm.needs_every_trajectory() or algorithm.needs_entropy()
         )
-        self._needs_old = algorithm.needs_old_logprobs()
-        self._uses_old = algorithm.uses_old_logprobs(settings.epochs, settings.minibatches)
         self._correction = Correction(settings, algorithm.has_sequence_ratio())
         self._warmup = settings.critic_warmup if self.critic else 0
         self.optimiser = Optimiser(policy.named_parameters(), settings.lr, settings, OF_POLICY, self._warmup)
@@ -106,6 +105,10 @@ class Learner:
             critic_lr = settings.critic_lr or settings.lr
             self.critic_optimiser = Optimiser(self.critic.named_parameters(), critic_lr, settings, OF_CRITIC)
         self.state = LearnerState(policy, self.optimiser, self.critic, self.critic_optimiser)
+        # Sharing prefixes gains nothing where the decoder runs one sequence at a time.
+        shares, budget = settings.share_prefixes and policy.decoder.packs, settings.max_tokens_per_microbatch
+        self._passes = partial(passes, max_tokens=budget, share=shares, ranks=ranks)
+        self._forward = partial(forward, temperature=temperature, max_tokens=budget, share=shares, ranks=ranks)
 
     def update(self, groups: Sequence[Group], step: int, stopped: Callable[[], bool] = lambda: False) -> Update:
         """Learn from one rollout. It may run in a thread of its own: it draws from no generator that others share.
@@ -127,7 +130,7 @@ class Learner:
             return Update.of_nothing(batch, failed)
         self.policy.seed_dropout(self.seed, step)
         meter = Meter()
-        update = self._with_advantages(batch, step, meter)
+        update = self._prepared(batch, step, meter)
         batch, advantages = update.batch, update.advantages.advantages
         if bool(torch.isfinite(advantages).all() and torch.isfinite(batch.rewards).all()):
             for epoch in range(self.settings.epochs):
@@ -139,50 +142,28 @@ class Learner:
         if self.critic is None:
             meter.add(metric.UPDATE_BOOTSTRAPPED_WITHOUT_CRITIC, float(batch.bootstrapped.sum()))
         metrics = meter.values() | update.statistics() | {metric.UPDATE_FAILED_TRAJECTORIES: failed}
-        return Update(metrics, update.numbers(self.records, self.ranks), update.advantages.warnings)
+        return Update(metrics, update.numbers(self.ranks), update.advantages.warnings)
 
     def score(self, prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> Tensor:
-        """log p(action | prompt) of every action after every prompt, float64 [actions, prompts], nats."""
-        return score_actions(
-            self.policy,
-            prompts,
-            actions,
-            temperature=self.temperature,
-            max_tokens=self.settings.max_tokens_per_microbatch,
-            share=self._shares,
-            ranks=self.ranks,
-        )
+        """log p(action | prompt) of every action after every prompt, summed over the action's tokens: float64
+        [actions, prompts], nats, without gradient."""
+        batch = crossed(prompts, actions)
+        outputs = self._forward(batch, batch.action_mask, self.policy, None, None, old="learner")
+        assert outputs.own_logprobs is not None
+        return outputs.own_logprobs.double().sum(1).reshape(len(prompts), len(actions)).T
 
-    def _with_advantages(self, batch: Batch, step: int, meter: Meter) -> UpdateBatch:
-        """The batch with what the networks say of it, and its advantages."""
+    def _prepared(self, batch: Batch, step: int, meter: Meter) -> UpdateBatch:
+        """The batch with what the networks say of it before the update, and with its advantages."""
         loss_mask = batch.action_mask if self.algorithm.config.loss_mask else batch.response_mask
-        batch, own = self._with_outputs(batch, loss_mask, step, meter)
-        advantages = self._checked.advantages(batch, loss_mask)
-        value_mask = None
-        if self.critic is not None:
-            value_mask = batch.action_mask if advantages.value_mask is None else advantages.value_mask
-        return UpdateBatch(batch, advantages, loss_mask, value_mask, own)
-
-    def _with_outputs(self, batch: Batch, loss_mask: Tensor, step: int, meter: Meter) -> tuple[Batch, OwnLogprobs]:
-        """The batch with the log-probs and values before the update that the algorithm needs."""
         learns, environment = step > self._warmup, not self.algorithm.config.loss_mask
+        fresh = batch.fresh(step - 1) if self._correction.ahead else batch.sampled
         # The engine has no log-probs of the environment's tokens; of actions they will do while the critic warms up.
-        wanted = self._needs_old or (self._uses_old and not self._correction.truncates if learns else environment)
+        uses = self.algorithm.uses_old_logprobs(self.settings.epochs, self.settings.minibatches)
+        uses = uses and not self._correction.truncates if learns else environment
         source = "learner" if environment or self._correction.ahead else self.settings.old_logprobs
-        outputs = forward(
-            batch,
-            loss_mask,
-            self.policy,
-            self.reference,
-            self.critic,
-            old=source if wanted else None,
-            compare=not learns,
-            fresh=self._correction.fresh(batch, step),
-            temperature=self.temperature,
-            max_tokens=self.settings.max_tokens_per_microbatch,
-            share=self._shares,
-            ranks=self.ranks,
-        )
+        old = source if uses or self.algorithm.needs_old_logprobs() else None
+        networks = self.policy, self.reference, self.critic
+        outputs = self._forward(batch, loss_mask, *networks, old=old, compare=not learns, fresh=fresh)
         if outputs.compared is not None:
             meter.add_all(gap_sums(*outputs.compared))
         batch = replace(
@@ -192,48 +173,45 @@ class Learner:
             values=outputs.values,
             bootstrap=batch.bootstrap if outputs.bootstrap is None else outputs.bootstrap,
         )
-        return batch, OwnLogprobs(batch, self.records, outputs.own_logprobs, loss_mask)
-
-    @property
-    def _shares(self) -> bool:
-        """Whether sequences share prefixes: it gains nothing where the decoder runs one sequence at a time."""
-        return self.settings.share_prefixes and self.policy.decoder.packs
+        advantages = self._checked.advantages(batch, loss_mask)
+        value_mask = None
+        if self.critic is not None:
+            value_mask = batch.action_mask if advantages.value_mask is None else advantages.value_mask
+        return UpdateBatch(batch, advantages, loss_mask, value_mask, fresh, outputs.own_logprobs, self.records)
 
     def _optimise(self, minibatch: Minibatch, step: int, meter: Meter) -> None:
         """One optimiser step."""
-        batch, size = minibatch.update.batch, len(minibatch.rows)
-        meter.add(metric.UPDATE_SKIPPED_SHARE, float(size - len(minibatch.kept)), float(size))
-        meter.add(metric.UPDATE_MEASURED_SHARE, *minibatch.measured)
-        learns, own = step > self._warmup, list[dict[str, Sum]]()
-        fresh = self._correction.fresh(batch, step) if metric.LOGPROB_GAP not in meter.sums else None
-        budget = self.settings.max_tokens_per_microbatch
-        for packed in passes(batch, minibatch.kept, budget, self._shares, self.ranks):
+        update, rows, kept = minibatch.update, minibatch.rows, minibatch.kept
+        meter.add(metric.UPDATE_SKIPPED_SHARE, float(len(rows) - len(kept)), float(len(rows)))
+        meter.add(metric.UPDATE_MEASURED_SHARE, update.loss_mask[kept].sum(), update.loss_mask[rows].sum())
+        learns, compares, own = step > self._warmup, metric.LOGPROB_GAP not in meter.sums, list[dict[str, Sum]]()
+        for packed in self._passes(update.batch, kept):
             if self._stopped():
                 raise UpdateStopped(f"the update of step {step} was stopped; resume from the last checkpoint")
-            own.append(self._backward(minibatch, packed, learns, fresh))
+            own.append(self._backward(minibatch, packed, learns, compares))
         for sums in gathered(own, self.ranks):
             meter.add_all(sums)
         meter.add(metric.UPDATE_LOSS, 0.0, 1.0)
         if learns:
-            minibatch.update.own.close(minibatch.kept, minibatch.update.in_a_loss)
+            update.close(kept)
             self.optimiser.step(step, meter)
         if self.critic_optimiser is not None:
             meter.add(metric.VALUE_LOSS, 0.0, 1.0)
             self.critic_optimiser.step(step, meter)
 
-    def _backward(self, minibatch: Minibatch, packed: Packed, learns: bool, fresh: Tensor | None) -> dict[str, Sum]:
+    def _backward(self, minibatch: Minibatch, packed: Packed, learns: bool, compares: bool) -> dict[str, Sum]:
         """Add a micro-batch's gradient; returns its metrics.
 
         Args:
             learns: whether the policy does; else the critic alone.
-            fresh: bool [n, T], the action tokens at which to measure the gap to the engine; None: it is known.
+            compares: whether to measure the gap to the engine.
         """
         chosen = minibatch.update.in_a_loss[packed.rows][packed.valid]
         at, policy = chosen.nonzero().flatten(), None
         if not len(at) and self.ranks.size == 1:
             return {}
         if learns:
-            policy = self.policy.logprobs(packed, at, self.temperature, self._entropy_gradient)
+            policy = self.policy.logprobs(packed, at, self.temperature, self.algorithm.needs_entropy())
         values = None if self.critic is None else self.critic.values(packed, at - 1)
         if not len(at):  # other ranks compute gradients meanwhile, to which this one adds zeros
             outputs = ([] if policy is None else [policy.logprobs]) + ([] if values is None else [values])
@@ -242,15 +220,48 @@ class Learner:
         tokens = minibatch.loss_tokens(packed, chosen, policy, values, self.policy.device)
         action, sums = tokens.turn >= 0, dict[str, Sum]()
         if learns:
-            minibatch.update.own.take(packed, chosen, tokens.logprobs)
+            minibatch.update.take(packed, at, tokens.logprobs)
             sums[metric.UPDATE_ENTROPY] = tokens.entropy[action].sum(), action.sum()
-        if learns and fresh is not None:
-            compared = packed.take(fresh, chosen).to(action.device)
+        if learns and compares:
+            compared = packed.take(minibatch.update.fresh, chosen).to(action.device)
             sums |= gap_sums(tokens.logprobs.detach()[compared], tokens.sampler_logprobs[compared])
-        tokens = self._correction.old(tokens)
-        corrected, weights = self._correction.weighed(tokens)
+        tokens, weights = self._correction.corrected(tokens)
         sums |= weights
-        terms = add_entropy(self._checked.loss(corrected), tokens, self.algorithm.config.entropy_coef)
+        terms, bonus = self._checked.loss(tokens), self.algorithm.config.entropy_coef
+        if bonus > 0:
+            terms = replace(terms, loss=terms.loss - bonus * (tokens.entropy * tokens.weights).sum())
         losses = ([terms.loss] if learns else []) + ([] if terms.value_loss is None else [terms.value_loss])
         torch.stack(losses).sum().backward()
-        return detached(sums | update_sums(terms, self._correction.measured(corrected)))
+        return detached(sums | update_sums(terms, self._correction.measured(tokens)))
+
+
+class CapturedState:
+    """The policy's weights and the learner's state at one moment, to be written while training goes on.
+
+    A copy takes 12 bytes of main memory for each parameter of the policy (its weight and two moments) and of the
+    critic; with LoRA the merged weights, and 12 bytes for each parameter of the adapters. Of several ranks each copies
+    its own shards; only the first one needs the policy's weights.
+
+    Args:
+        copy: False: look at the learner itself, which must not learn until all is written.
+    """
+
+    def __init__(self, learner: Learner, copy: bool = True) -> None:
+        self._policy = learner.policy
+        weights = learner.policy.snapshot("cpu") if copy else learner.policy.weights()
+        self._weights = weights if learner.ranks.rank == 0 else None
+        state = learner.state.tensors()
+        self._state = {name: tensor.to("cpu", copy=True) for name, tensor in state.items()} if copy else state
+
+    def write(self, folder: Path, group: ProcessGroup | None = None) -> None:
+        """Write `trainer/`, each rank its shards, and `policy/`, a plain Hugging Face folder, the first rank alone.
+
+        Args:
+            group: see `write_state`.
+
+        Raises:
+            OSError, RuntimeError, SafetensorError: writing fails.
+        """
+        write_state(self._state, folder / "trainer", group)
+        if self._weights is not None:
+            self._policy.save(folder / "policy", weights=self._weights)

@@ -24,19 +24,15 @@ class MaximumLikelihood(Algorithm):
     )
 
     def compares_samples(self) -> bool:
-        """False: every episode has the same advantage."""
-        return False
+        return False  # every episode has the same advantage
 
     def needs_spread(self) -> bool:
-        """False: no return is compared with another."""
         return False
 
     def advantages(self, batch: Batch) -> Advantages:
-        """1 at every loss token."""
         return Advantages((batch.action_mask if self.config.loss_mask else batch.response_mask).float())
 
     def loss(self, tokens: LossTokens) -> LossTerms:
-        """The weighted sum of negative log-probs."""
         surprise = -tokens.logprobs
         loss = (tokens.advantages * surprise * tokens.weights).sum()
         return LossTerms(loss, metrics={"nll": tokens.sum_of(surprise)})

@@ -14,7 +14,8 @@ from agent_r1_core.contracts.training import LoraSettings
 from agent_r1_core.errors import ModelError
 from agent_r1_core.seeds import derive_seed
 
-_MARK = ".lora_"
+MARK = ".lora_"
+"""Part of the name of every tensor of an adapter."""
 
 
 def add_lora(model: PreTrainedModel, options: LoraSettings, seed: int) -> Any:
@@ -56,7 +57,6 @@ class DropoutSeed:
     """Forward passes with gradient within the step."""
 
     def begin(self, seed: int, step: int, rank: int = 0) -> None:
-        """Begin a step."""
         self.seed, self.step, self.rank, self.passes = seed, step, rank, 0
 
     def of(self, layer: int) -> int:
@@ -106,37 +106,14 @@ def merged_weights(model: PreTrainedModel) -> Iterator[tuple[str, Tensor]]:
         if hasattr(layer, "get_delta_weight") and hasattr(layer, "base_layer")
     }
     for name, tensor in model.named_parameters():
-        if _MARK in name:
+        if MARK in name:
             continue
         owner = name.removesuffix(".base_layer.weight")
         merged = tensor + layers[owner].get_delta_weight("default") if owner in layers and owner != name else tensor
         yield name.replace(".base_layer.", "."), merged.detach()
 
 
-def adapter_state(model: PreTrainedModel) -> dict[str, Tensor]:
-    """The adapters' tensors themselves."""
-    return {name: tensor.detach() for name, tensor in model.named_parameters() if _MARK in name}
-
-
 def check_adapters(mine: Mapping[str, object], theirs: Mapping[str, object]) -> None:
-    """Refuse adapters of which something differs.
-
-    Raises:
-        ModelError: it does.
-    """
+    """Raise ModelError if the adapters differ in what is said of them."""
     if mine != theirs:
         raise ModelError("the checkpoint's adapters do not fit model.lora; resume with the LoRA options of the run")
-
-
-@torch.no_grad()
-def load_adapter_state(model: PreTrainedModel, state: Mapping[str, Tensor]) -> None:
-    """Put back what `adapter_state` gave.
-
-    Raises:
-        ModelError: the adapters are of another shape, so of other LoRA options.
-    """
-    mine = adapter_state(model)
-    shapes, theirs = ({name: tensor.shape for name, tensor in one.items()} for one in (mine, state))
-    check_adapters(shapes, theirs)
-    for name, tensor in mine.items():
-        tensor.copy_(state[name])

@@ -1,4 +1,10 @@
-"""What an algorithm's loss gets and gives: flat tokens of one micro-batch, and sums."""
+"""What an algorithm's loss gets and gives: flat tokens of one micro-batch, and sums; and the correction of the tokens.
+
+Correction: the sampler differs from the learner by rounding, or by versions of the weights where rollouts run ahead.
+Either way a token's advantage is weighed by min(pi_old / pi_sampler, bound); where the algorithm has one ratio for a
+trajectory, the weight is the trajectory's, too. `decoupled` (arXiv 2505.24298): pi_old is the policy before the update,
+against which the loss clips. `truncated`: pi_old is the policy of each pass, so nothing clips.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +14,14 @@ import torch
 from torch import Tensor
 
 from agent_r1_core.attribute_texts import show_attributes
+from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.learning.kl import LossKlEstimator, kl_estimate, kl_loss
 from agent_r1_core.learning.meter import Sum
 from agent_r1_core.learning.surrogate import Surrogate, log_ratio, sequence_log_ratio, truncated_importance
 from agent_r1_core.metrics import declared as metric
+
+_BOUND = 2.0
+"""Of the weights where rollouts run ahead and the recipe gives none."""
 
 
 @show_attributes
@@ -57,26 +67,6 @@ class LossTokens:
         """bool: the tokens of the policy's loss."""
         return self.weights > 0
 
-    def corrected(self, clip: float, of_sequences: bool = False) -> tuple[LossTokens, dict[str, Sum]]:
-        """The tokens with truncated importance weights, and with advantages of actions weighed; what to log of it.
-
-        Args:
-            of_sequences: whether an advantage gets the weight of its trajectory, in which the geometric mean over the
-                trajectory's actions stands for pi_old / pi_sampler, and not that of its token.
-        """
-        action = self.turn >= 0
-        apart = torch.where(action, log_ratio(self.old_logprobs, self.sampler_logprobs), 0.0)
-        importance = truncated_importance(apart, clip)
-        weights = importance
-        if of_sequences:
-            weights = truncated_importance(sequence_log_ratio(apart, self.sequence, action), clip)
-        advantages = torch.where(action, self.advantages * weights, self.advantages)
-        sums: dict[str, Sum] = {
-            metric.UPDATE_IMPORTANCE_WEIGHT: (weights[action].sum(), action.sum()),
-            metric.UPDATE_IMPORTANCE_CLIPPED: ((weights[action] >= clip).sum(), action.sum()),
-        }
-        return replace(self, advantages=advantages, importance=torch.where(action, importance, 1.0)), sums
-
     def sum_of(self, values: Tensor) -> Sum:
         """A metric over the tokens of the policy's loss."""
         chosen = self.in_loss
@@ -96,6 +86,52 @@ class LossTerms:
     """What to log: by name a sum and what it is divided by, once all micro-batches are added up."""
 
 
+class Correction:
+    """The correction that the settings ask for.
+
+    Args:
+        of_sequences: whether advantages are weighed by trajectory, as `Algorithm.has_sequence_ratio` says.
+    """
+
+    def __init__(self, settings: TrainingConfig, of_sequences: bool = False) -> None:
+        self._of_sequences = of_sequences
+        self.ahead = settings.max_staleness > 0
+        """Whether rollouts run ahead: the policy that sampled is then not the one before the update."""
+        self.truncates = self.ahead and settings.staleness_correction == "truncated"
+        """Whether no log-probs from before the update are needed."""
+        self._bound = _BOUND if self.ahead and settings.importance_clip is None else settings.importance_clip
+
+    def corrected(self, tokens: LossTokens) -> tuple[LossTokens, dict[str, Sum]]:
+        """The tokens with the log-probs against which the loss clips and, where there is a bound, with truncated
+        importance weights and with advantages of actions weighed; what to log of the weights.
+
+        Where a trajectory has one ratio, an advantage gets the weight of its trajectory, in which the geometric mean
+        over the trajectory's actions stands for pi_old / pi_sampler.
+        """
+        if self.truncates:
+            tokens = replace(tokens, old_logprobs=tokens.logprobs.detach())
+        if self._bound is None:
+            return tokens, {}
+        action = tokens.turn >= 0
+        apart = torch.where(action, log_ratio(tokens.old_logprobs, tokens.sampler_logprobs), 0.0)
+        weights = importance = truncated_importance(apart, self._bound)
+        if self._of_sequences:
+            weights = truncated_importance(sequence_log_ratio(apart, tokens.sequence, action), self._bound)
+        advantages = torch.where(action, tokens.advantages * weights, tokens.advantages)
+        sums: dict[str, Sum] = {
+            metric.UPDATE_IMPORTANCE_WEIGHT: (weights[action].sum(), action.sum()),
+            metric.UPDATE_IMPORTANCE_CLIPPED: ((weights[action] >= self._bound).sum(), action.sum()),
+        }
+        return replace(tokens, advantages=advantages, importance=torch.where(action, importance, 1.0)), sums
+
+    def measured(self, tokens: LossTokens) -> LossTokens:
+        """The tokens with the log-probs from which the policy has moved: under `truncated` the sampler's."""
+        if not self.truncates:
+            return tokens
+        before = torch.where(tokens.turn >= 0, tokens.sampler_logprobs, tokens.old_logprobs)
+        return replace(tokens, old_logprobs=before, importance=None)
+
+
 def update_sums(terms: LossTerms, tokens: LossTokens) -> dict[str, Sum]:
     """The metrics of a micro-batch's losses. The losses themselves are sums, which mini-batches count."""
     nothing = torch.zeros(())
@@ -106,13 +142,6 @@ def update_sums(terms: LossTerms, tokens: LossTokens) -> dict[str, Sum]:
     if terms.value_loss is not None:
         sums[metric.VALUE_LOSS] = terms.value_loss, nothing
     return sums | {f"update/{name}": total for name, total in terms.metrics.items()}
-
-
-def add_entropy(terms: LossTerms, tokens: LossTokens, coefficient: float) -> LossTerms:
-    """Subtract `coefficient` times the entropies, weighted as the loss; nothing at 0."""
-    if coefficient == 0:
-        return terms
-    return replace(terms, loss=terms.loss - coefficient * (tokens.entropy * tokens.weights).sum())
 
 
 def policy_terms(tokens: LossTokens, surrogate: Surrogate) -> LossTerms:

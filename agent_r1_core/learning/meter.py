@@ -57,7 +57,6 @@ class Meter:
         self.sums[name] = value, weight
 
     def add_all(self, sums: Mapping[str, Sum]) -> None:
-        """Add to several means."""
         for name, (total, over) in sums.items():
             self.add(name, total, over)
 

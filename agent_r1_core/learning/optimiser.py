@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from agent_r1_core.contracts.metric import Metric
 from agent_r1_core.contracts.training import Schedule, TrainingConfig
 from agent_r1_core.learning.meter import Meter
-from agent_r1_core.learning.sharding import whole
+from agent_r1_core.learning.ranks import whole
 from agent_r1_core.metrics import declared as metric
 
 _COUNT = "/step"
@@ -23,8 +23,6 @@ _COUNT = "/step"
 
 
 class Reports(NamedTuple):
-    """The metrics of an optimiser."""
-
     steps: Metric
     lr: Metric
     grad_norm: Metric
@@ -33,18 +31,12 @@ class Reports(NamedTuple):
 
 
 OF_POLICY = Reports(
-    metric.UPDATE_STEPS,
-    metric.UPDATE_LR,
-    metric.UPDATE_GRAD_NORM,
-    metric.UPDATE_SKIPPED_NONFINITE,
-    metric.UPDATE_SKIPPED_ZERO,
+    *(metric.UPDATE_STEPS, metric.UPDATE_LR, metric.UPDATE_GRAD_NORM),
+    *(metric.UPDATE_SKIPPED_NONFINITE, metric.UPDATE_SKIPPED_ZERO),
 )
 OF_CRITIC = Reports(
-    metric.CRITIC_STEPS,
-    metric.CRITIC_LR,
-    metric.CRITIC_GRAD_NORM,
-    metric.CRITIC_SKIPPED_NONFINITE,
-    metric.CRITIC_SKIPPED_ZERO,
+    *(metric.CRITIC_STEPS, metric.CRITIC_LR, metric.CRITIC_GRAD_NORM),
+    *(metric.CRITIC_SKIPPED_NONFINITE, metric.CRITIC_SKIPPED_ZERO),
 )
 
 
@@ -82,7 +74,6 @@ class Optimiser:
         )
 
     def clear(self) -> None:
-        """Forget the gradients."""
         self.adamw.zero_grad(set_to_none=True)
 
     def step(self, step: int, meter: Meter) -> None:
@@ -91,11 +82,13 @@ class Optimiser:
         A gradient that is not finite takes no step: it would destroy the weights. Neither does one of zero: there
         momentum alone would move them, without any evidence.
         """
-        settings = self.settings
-        steps = settings.steps - self.waits
-        lr = self.lr * lr_factor(step - self.waits, steps, settings.warmup_steps, settings.schedule)
+        settings, waits = self.settings, self.waits
+        lr = self.lr * lr_factor(step - waits, settings.steps - waits, settings.warmup_steps, settings.schedule)
         bound = settings.max_grad_norm if settings.max_grad_norm > 0 else float("inf")
-        norm = self._clip(bound)
+        gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
+        total = whole(torch.nn.utils.get_total_norm(gradients))
+        torch.nn.utils.clip_grads_with_norm_(self.parameters, bound, total)
+        norm = float(total)
         finite = math.isfinite(norm)
         taken = finite and norm > 0
         if taken:
@@ -108,13 +101,6 @@ class Optimiser:
         meter.add(self.reports.skipped_nonfinite, float(not finite))
         meter.add(self.reports.skipped_zero, float(finite and norm == 0))
         self.clear()
-
-    def _clip(self, bound: float) -> float:
-        """Scale the gradients down to a norm, which is that of all ranks' shares; returns what it was."""
-        gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
-        norm = whole(torch.nn.utils.get_total_norm(gradients))
-        torch.nn.utils.clip_grads_with_norm_(self.parameters, bound, norm)
-        return float(norm)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The moments themselves, and counts of steps, by `<parameter>/<kind>`; a parameter that never had a gradient

@@ -3,6 +3,9 @@
 Sequences that begin alike form a prefix tree: the samples of a group share their prompt, and often first actions and
 observations too; a segment that another one extends is a part of it. A causal model gives a token one hidden state per
 prefix, so each is computed once. A trajectory longer than the budget gets a micro-batch of its own: it is never cut.
+
+Several ranks get whole groups, so that prefixes stay shared, the costliest first to the rank with the least so far:
+with fewer groups than ranks some ranks have nothing to do, and one large group sets the pace.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import torch
 from torch import Tensor
 
 from agent_r1_core.learning.batch import Batch
+from agent_r1_core.learning.ranks import Ranks
 
 Ids = numpy.ndarray
 
@@ -25,7 +29,7 @@ class Span:
 
     length: int
     above: tuple[int, ...]
-    """Numbers of the spans that stand before it in every sequence, from the first id on."""
+    """Numbers of the spans that precede it in every sequence, from the first id on."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class PrefixForest:
 
     def cost(self, sequences: Sequence[Sequence[int]], key: int) -> int:
         """Upper bound on the extra tokens to compute for these sequences; ignores what they share with each other."""
-        return sum(len(ids) - (self._shared(numpy.asarray(ids), key) if self._share else 0) for ids in sequences)
+        return sum(len(ids) - self._shared(numpy.asarray(ids), key) for ids in sequences)
 
     def add(self, ids: Sequence[int], key: int) -> None:
         """Add a sequence that is not empty."""
@@ -112,8 +116,8 @@ class PrefixForest:
             yield node
 
     def _shared(self, sequence: Ids, key: int) -> int:
-        """How many of its first ids are there already."""
-        node, start = self._roots.get(key), 0
+        """How many of its first ids are there already and need no second pass."""
+        node, start = self._roots.get(key) if self._share else None, 0
         while node is not None and start < len(sequence):
             node = node.below.get(int(sequence[start]))
             if node is not None:
@@ -153,13 +157,37 @@ class Packed:
         padded[self.rows] = rows
 
 
+def passes(batch: Batch, rows: Iterable[int], max_tokens: int, share: bool, ranks: Ranks) -> Iterator[Packed]:
+    """This rank's micro-batches of the rows, and idle ones after them until every rank has had as many."""
+    if ranks.size == 1:
+        yield from micro_batches(batch, rows, max_tokens, share)
+        return
+    own = list(micro_batches(batch, deal(batch, rows, share, ranks.size)[ranks.rank], max_tokens, share))
+    most = ranks.most(len(own))
+    yield from own
+    for _ in range(most - len(own)):
+        yield idle(batch)
+
+
+def deal(batch: Batch, rows: Iterable[int], share: bool, size: int) -> list[list[int]]:
+    """The rows of each of `size` ranks, by computed tokens."""
+    groups: dict[int, list[int]] = {}
+    for row in rows:
+        groups.setdefault(int(batch.group[row]), []).append(row)
+    costs = {group: _forest(batch, members, share).tokens for group, members in groups.items()}
+    hands: list[list[int]] = [[] for _ in range(size)]
+    loads = [0] * size
+    for group in sorted(groups, key=lambda group: (-costs[group], group)):
+        least = loads.index(min(loads))
+        hands[least] += groups[group]
+        loads[least] += costs[group]
+    return hands
+
+
 def pack(batch: Batch, rows: Sequence[int], share: bool = True) -> Packed:
     """Put trajectories end to end, in the order of `rows`; with `share`, tokens of equal prefixes within a group are
     computed once."""
-    forest = PrefixForest(share)
-    for row in rows:
-        _add(forest, batch, row)
-    return _packed(forest, batch, rows)
+    return _packed(_forest(batch, rows, share), batch, rows)
 
 
 def micro_batches(batch: Batch, rows: Iterable[int], max_tokens: int, share: bool = True) -> Iterator[Packed]:
@@ -167,11 +195,12 @@ def micro_batches(batch: Batch, rows: Iterable[int], max_tokens: int, share: boo
     stands alone."""
     forest, taken = PrefixForest(share), list[int]()
     for row in sorted(rows, key=lambda row: int(batch.group[row])):
-        cost = forest.cost(_segments(batch, row), int(batch.group[row]))
-        if taken and forest.tokens + cost > max_tokens:
+        group, sequences = int(batch.group[row]), _segments(batch, row)
+        if taken and forest.tokens + forest.cost(sequences, group) > max_tokens:
             yield _packed(forest, batch, taken)
             forest, taken = PrefixForest(share), []
-        _add(forest, batch, row)
+        for ids in sequences:
+            forest.add(ids, group)
         taken.append(row)
     if taken:
         yield _packed(forest, batch, taken)
@@ -185,14 +214,6 @@ def idle(batch: Batch) -> Packed:
     return Packed(nothing, nothing, batch.valid[:0], nothing, Tree(token, token, (Span(1, ()),)))
 
 
-def computed_tokens(batch: Batch, rows: Iterable[int], share: bool = True) -> int:
-    """How many tokens a pass over these rows computes."""
-    forest = PrefixForest(share)
-    for row in rows:
-        _add(forest, batch, row)
-    return forest.tokens
-
-
 def _packed(forest: PrefixForest, batch: Batch, rows: Sequence[int]) -> Packed:
     index = torch.tensor(rows, dtype=torch.long)
     valid = batch.valid[index]
@@ -200,9 +221,13 @@ def _packed(forest: PrefixForest, batch: Batch, rows: Sequence[int]) -> Packed:
     return Packed(index, batch.ids[index][valid], valid, place, tree)
 
 
-def _add(forest: PrefixForest, batch: Batch, row: int) -> None:
-    for ids in _segments(batch, row):
-        forest.add(ids, int(batch.group[row]))
+def _forest(batch: Batch, rows: Iterable[int], share: bool) -> PrefixForest:
+    """The sequences of these rows; those of a group share prefixes."""
+    forest = PrefixForest(share)
+    for row in rows:
+        for ids in _segments(batch, row):
+            forest.add(ids, int(batch.group[row]))
+    return forest
 
 
 def _segments(batch: Batch, row: int) -> list[list[int]]:

@@ -19,18 +19,9 @@ from transformers import PreTrainedModel
 from agent_r1_core.contracts.training import LoraSettings
 from agent_r1_core.learning.decoder import Decoder, switch_off_dropout
 from agent_r1_core.learning.head import Head
-from agent_r1_core.learning.lora import (
-    adapter_state,
-    add_lora,
-    check_adapters,
-    load_adapter_state,
-    merged_weights,
-    replace_dropout,
-)
-from agent_r1_core.learning.networks import PolicyNetwork
-from agent_r1_core.learning.packing import Packed
-from agent_r1_core.learning.ranks import ONE_RANK, Ranks
-from agent_r1_core.learning.sharding import shard, whole
+from agent_r1_core.learning.lora import MARK, add_lora, check_adapters, merged_weights, replace_dropout
+from agent_r1_core.learning.packing import Packed, Tree
+from agent_r1_core.learning.ranks import ONE_RANK, Ranks, whole
 from agent_r1_core.models import load_model
 
 
@@ -63,12 +54,7 @@ class Policy:
         ModelError: the architecture's logits cannot be computed from its decoder.
     """
 
-    def __init__(
-        self,
-        module: nn.Module,
-        dtype: str = "float32",
-        gradient_checkpointing: bool = False,
-    ) -> None:
+    def __init__(self, module: nn.Module, dtype: str = "float32", gradient_checkpointing: bool = False) -> None:
         self.module = module
         self.dtype = dtype
         self.gradient_checkpointing = gradient_checkpointing
@@ -86,7 +72,7 @@ class Policy:
             self.head.check(self.model, decoder)
         self.decoder = Decoder(decoder, dtype, training_mode=gradient_checkpointing or self.lora)
         self.ranks = ONE_RANK
-        self._network = PolicyNetwork(module, self.decoder, self.head)
+        self._network = _PolicyNetwork(module, self.decoder, self.head)
 
     @classmethod
     def load(
@@ -128,16 +114,14 @@ class Policy:
         and critics that begin as one, must be made before."""
         if ranks.share and not self.ranks.share:
             self.ranks = ranks
-            shard(self._network, self.decoder, ranks)
+            self.decoder.shard(self._network, ranks)
         return self
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
         return self.decoder.device
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """What learns."""
         return (parameter for _, parameter in self.named_parameters())
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
@@ -169,11 +153,7 @@ class Policy:
         return TokenLogprobs(logprobs[shared], entropy[shared])
 
     def base_model(self) -> Reference:
-        """The model below the adapters, as a reference without weights of its own: the run's first model.
-
-        Raises:
-            ValueError: the policy has no adapters.
-        """
+        """The model below the adapters, as a reference without weights of its own: the run's first model."""
         return _BaseModel(self)
 
     def each_weight(self, dtype: str = "float32") -> Iterator[tuple[str, Tensor]]:
@@ -229,7 +209,7 @@ class Policy:
 
     def state_dict(self) -> dict[str, Tensor]:
         """What a saved folder does not hold: the adapters of LoRA themselves, whose folder is merged."""
-        return adapter_state(self.model) if self.lora else {}
+        return {name: tensor.detach() for name, tensor in self.model.named_parameters() if self.lora and MARK in name}
 
     def room(self, names: Iterable[str]) -> dict[str, Tensor]:
         """Tensors into which a state with these names can be read.
@@ -246,22 +226,50 @@ class Policy:
         from a checkpoint's merged folder.
 
         Raises:
-            ModelError: the adapters do not fit.
+            ModelError: the adapters are of another shape, so of other LoRA options.
         """
-        if self.lora or state:
-            load_adapter_state(self.model, state)
+        own = self.state_dict()
+        mine, theirs = ({name: tensor.shape for name, tensor in one.items()} for one in (own, state))
+        check_adapters(mine, theirs)
+        for name, tensor in own.items():
+            tensor.copy_(state[name])
 
 
+@dataclass(frozen=True)
 class _BaseModel:
     """A policy with its adapters switched off."""
 
-    def __init__(self, policy: Policy) -> None:
-        if not policy.lora:
-            raise ValueError("a policy without adapters has no base model; use frozen_copy()")
-        self._policy = policy
+    _policy: Policy
 
     @torch.no_grad()
     def logprobs(self, packed: Packed, tokens: Tensor, temperature: float = 1.0) -> TokenLogprobs:
-        """Log-probs without the adapters, and without gradient."""
         with self._policy.module.disable_adapter():  # type: ignore[operator]
             return self._policy.logprobs(packed, tokens, temperature)
+
+
+class _PolicyNetwork(nn.Module):
+    """A decoder and its output embeddings with one forward pass: it alone puts parameters in shares together.
+
+    Args:
+        module: holds both, and adapters if there are any.
+    """
+
+    def __init__(self, module: nn.Module, decoder: Decoder, head: Head) -> None:
+        super().__init__()
+        self.module = module
+        self.decoder = decoder
+        self.head = head
+
+    def forward(
+        self, tree: Tree, before: Tensor, ids: Tensor, temperature: float, entropy_gradient: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Log-probs of ids, and entropies, float32 [k] each, nats.
+
+        Args:
+            before: long [k], the computed token before each id; on the CPU, as all here is.
+            ids: long [k].
+        """
+        hidden = self.decoder.hidden(tree)
+        device = hidden.device
+        with self.decoder.precision():
+            return self.head.logprobs(hidden[before.to(device)], ids.to(device), temperature, entropy_gradient)

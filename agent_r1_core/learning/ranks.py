@@ -1,21 +1,34 @@
-"""The processes that compute one update together, and the few things that they tell one another.
+"""The processes that compute one update together, what they exchange, and the networks that they hold in shares.
 
-Whoever starts the processes makes torch's default process group: `gloo` on CPUs, `cpu:gloo,cuda:nccl` on GPUs, so that
-what is on the CPU always goes by gloo. Apart from that group's time-out nothing here notices a rank that is missing.
+The caller makes torch's default process group: `gloo` on CPUs, `cpu:gloo,cuda:nccl` on GPUs, so that what is on the CPU
+always goes by gloo. Apart from that group's time-out nothing here notices a missing rank.
+
+Shares are FSDP2's: each layer is put together when it computes, then dropped. Gradients are the sum over ranks, not the
+mean: every loss term carries the normaliser of the whole update (LAW 6). The first rank has whole weights, wherever
+they are; the others need none. One layer after the other goes from the first rank to all others, on the ranks' device,
+and is cut there; shares may stay in main memory. Torch's way (`to_empty` and `set_model_state_dict`) would leave
+buffers that no file holds without numbers, and untie what is tied.
+A torch without `set_reduce_scatter_unused_params` takes no model of which a pass may leave parameters unused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
 
 T = TypeVar("T")
+_HALF = MixedPrecisionPolicy(torch.bfloat16, torch.float32, cast_forward_inputs=False)
+"""Layers travel in bfloat16, which autocast would make of them anyway, and would keep until the backward pass."""
 
 
 @dataclass(frozen=True)
@@ -89,3 +102,58 @@ class Ranks:
 
 ONE_RANK = Ranks()
 """A process on its own."""
+
+
+def shard(network: nn.Module, layers: Sequence[nn.Module], half: bool, ranks: Ranks) -> None:
+    """Leave this rank its share of the first rank's weights; only `network`'s forward puts them together.
+
+    Args:
+        network: the same on all ranks, but only the first one's numbers count; the others' may be on the device `meta`.
+        layers: parts of it that travel one by one; all else travels together.
+        half: whether layers travel in bfloat16.
+    """
+    policy = _HALF if half else MixedPrecisionPolicy()
+    options: dict[str, Any] = {"mesh": ranks.mesh}
+    if ranks.offload:
+        options["offload_policy"] = CPUOffloadPolicy(pin_memory=ranks.device != "cpu")
+    for layer in layers:
+        _take_first(layer, ranks)
+        fully_shard(layer, mp_policy=policy, **options)
+    _take_first(network, ranks)
+    fully_shard(network, **options)
+    part: Any
+    for part in (*layers, network):
+        part.set_gradient_divide_factor(1.0)
+        part.set_force_sum_reduction_for_comms(True)
+        if hasattr(part, "set_reduce_scatter_unused_params"):
+            part.set_reduce_scatter_unused_params(True)
+    network.register_forward_hook(_drop)
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """A parameter, gradient or number that may be in shares, as a plain tensor. All ranks must ask for it."""
+    gathered: Any = getattr(tensor, "full_tensor", None)
+    return tensor if gathered is None else gathered()
+
+
+def _take_first(module: nn.Module, ranks: Ranks) -> None:
+    """Put the first rank's parameters and buffers in place of this rank's, but for those that are in shares. What is
+    one tensor there is one here: files may untie what the configuration ties."""
+    named = chain(module.named_parameters(remove_duplicate=False), module.named_buffers(remove_duplicate=False))
+    own: dict[str, Tensor] = {name: tensor for name, tensor in named if not isinstance(tensor, DTensor)}
+    taken: dict[int, Tensor] = {}
+    for name, identity, dtype in ranks.first([(name, id(tensor), tensor.dtype) for name, tensor in own.items()]):
+        if identity not in taken:
+            tensor = own[name]
+            copy = torch.empty(tensor.shape, dtype=dtype, device=ranks.device)
+            ranks.copy_first(copy if ranks.rank else copy.copy_(tensor.detach()))
+            learns = tensor.requires_grad
+            taken[identity] = nn.Parameter(copy, learns) if isinstance(tensor, nn.Parameter) else copy
+        owner, _, place = name.rpartition(".")
+        setattr(module.get_submodule(owner), place, taken[identity])
+
+
+def _drop(network: Any, *_: Any) -> None:
+    """Without a backward pass FSDP2 would keep what it gathered for the root, and not see the next optimiser step."""
+    if not torch.is_grad_enabled():
+        network.reshard()

@@ -4,36 +4,50 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from agent_r1_core.contracts.algorithm import Algorithm, AlgorithmConfig
 from agent_r1_core.contracts.training import TrainingConfig
-from agent_r1_core.learning.checks import CheckedAlgorithm
+from agent_r1_core.errors import AlgorithmError
+from agent_r1_core.learning.checks import author_errors, name_of
 from agent_r1_core.trajectory import Group, ObservationSource
 
 
 class Selection:
-    """Asks an algorithm and the options of every algorithm; it needs no networks."""
+    """Asks an algorithm and the options of every algorithm, and checks the answers; it needs no networks."""
 
     def __init__(self, algorithm: Algorithm, settings: TrainingConfig) -> None:
         self._algorithm = algorithm
         self._settings = settings
-        self._checked = CheckedAlgorithm(algorithm)
 
     def filter(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups to learn from: of those that the option `filter` keeps, those that the algorithm wants.
+        """The groups to learn from: of those that the option `filter` keeps, those that the algorithm wants, some of
+        them perhaps with some of their trajectories.
 
         Raises:
             AlgorithmError: its filter raised, or returned other groups or trajectories than it was given.
         """
-        return self._checked.filter(kept_groups(groups, self._algorithm.config))
+        groups = kept_groups(groups, self._algorithm.config)
+        with author_errors(self._algorithm, "filter"):
+            kept = self._algorithm.filter(groups)
+        if not isinstance(kept, list | tuple) or not _are_of(kept, groups):
+            raise AlgorithmError(
+                f"{name_of(self._algorithm)}: filter must return a list of groups that it was given, each once, whole "
+                "or as dataclasses.replace(group, trajectories=some of its own)"
+            )
+        return list(kept)
 
     def filter_metrics(self, groups: Sequence[Group], kept: Sequence[Group]) -> dict[str, float]:
         """What the algorithm logs of the groups that were played, and of those that are kept.
 
         Raises:
-            AlgorithmError: it raised, or returned no numbers.
+            AlgorithmError: it raised, or returned anything but numbers by name.
         """
-        return self._checked.filter_metrics(groups, kept)
+        with author_errors(self._algorithm, "filter_metrics"):
+            metrics = self._algorithm.filter_metrics(groups, kept)
+        if not isinstance(metrics, dict) or not all(isinstance(value, float | int) for value in metrics.values()):
+            raise AlgorithmError(f"{name_of(self._algorithm)}: filter_metrics must return a dict of floats by name")
+        return {f"update/{name}": float(value) for name, value in metrics.items()}
 
     def needs_greedy_baseline(self) -> bool:
         """Whether each task is also to be played greedily, for the baseline of its group."""
@@ -48,10 +62,30 @@ class Selection:
         groups are missing, or more if the algorithm asks for them.
 
         Raises:
-            AlgorithmError: it raised, or returned no count.
+            AlgorithmError: it raised, or returned anything but a whole number from 0 on.
         """
+        with author_errors(self._algorithm, "more_tasks"):
+            count = self._algorithm.more_tasks(groups, tasks)
+        if not isinstance(count, int) or count < 0:
+            raise AlgorithmError(
+                f"{name_of(self._algorithm)}: more_tasks returned {count!r}; return how many tasks, 0 for none"
+            )
         missing = self._settings.tasks_per_step - len(groups) if self._algorithm.config.filter == "resample" else 0
-        return max(missing, self._checked.more_tasks(groups, tasks))
+        return max(missing, count)
+
+
+def _are_of(kept: Sequence[Any], groups: Sequence[Group]) -> bool:
+    """Whether what a filter returned are some of the groups, each once, whole or with some of their trajectories."""
+    whole: dict[int, set[int | None]] = {id(group): {place} for place, group in enumerate(groups)}
+    homes = {id(one): place for place, group in enumerate(groups) for one in group.trajectories}
+    found: list[int | None] = []
+    for group in kept:
+        own = [id(one) for one in getattr(group, "trajectories", ())]
+        places = whole.get(id(group)) or {homes.get(one) for one in own}
+        if len(places) != 1 or None in places or len(set(own)) < len(own):
+            return False
+        found += places
+    return len(set(found)) == len(found)
 
 
 def kept_groups(groups: Sequence[Group], config: AlgorithmConfig) -> list[Group]:

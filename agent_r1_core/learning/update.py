@@ -15,7 +15,6 @@ from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.learning.aggregation import aggregation_weights
 from agent_r1_core.learning.batch import Advantages, Batch
 from agent_r1_core.learning.loss import LossTokens
-from agent_r1_core.learning.own_logprobs import OwnLogprobs
 from agent_r1_core.learning.packing import Packed
 from agent_r1_core.learning.policy import TokenLogprobs
 from agent_r1_core.learning.ranks import Ranks
@@ -48,9 +47,15 @@ class Update:
         return cls(metrics, batch.numbers(torch.zeros(batch.ids.shape)))
 
 
-@dataclass(frozen=True)
+@dataclass
 class UpdateBatch:
-    """A batch with its advantages and the tokens of its losses."""
+    """A batch with its advantages and the tokens of its losses, and what the policy said of it before the update.
+
+    For the run's files it keeps the policy's log-probs of action tokens. They come from passes that the update makes
+    anyway, never from one more: the pass over the whole batch, where there is one, else the gradient's passes over the
+    first mini-batch, before the policy moves. Tokens that neither reached have none: those of trajectories that were
+    skipped, and of later mini-batches. Adapters with dropout say what they said in that pass.
+    """
 
     batch: Batch
     advantages: Advantages
@@ -58,42 +63,63 @@ class UpdateBatch:
     """bool [n, T], tokens of the policy's loss."""
     value_mask: Tensor | None
     """bool [n, T], tokens of the value loss; None without a critic."""
-    own: OwnLogprobs
-    """The policy's log-probs before the update."""
+    fresh: Tensor
+    """bool [n, T], action tokens whose log-probs must be the learner's own before its update (LAW 2)."""
+    own_logprobs: Tensor | None
+    """float [n, T], those of a pass over the whole batch, if there was one."""
+    recorded: bool
+    """Whether log-probs and values are kept."""
+
+    def __post_init__(self) -> None:
+        self._open = self.recorded and self.own_logprobs is None
+        self._known = torch.zeros_like(self.loss_mask) if self._open else self.loss_mask
+        self._taken: list[tuple[Packed, Tensor, Tensor]] = []
+        """Of this rank's passes: the chosen tokens and their log-probs, which stay on their device until the end."""
 
     @property
     def in_a_loss(self) -> Tensor:
         """bool [n, T], tokens of either loss."""
         return self.loss_mask if self.value_mask is None else self.loss_mask | self.value_mask
 
-    def numbers(self, recorded: bool, ranks: Ranks) -> TokenNumbers:
-        """What is known of the tokens.
+    def take(self, packed: Packed, at: Tensor, logprobs: Tensor) -> None:
+        """Keep what a pass of the gradient says of the packed tokens `at`, [k] each, unless the policy has moved."""
+        if self._open:
+            self._taken.append((packed, at, logprobs.detach()))
 
-        Args:
-            recorded: whether log-probs and values belong to it.
-        """
-        batch, advantages = self.batch, self.advantages.advantages
-        if not recorded:
+    def close(self, rows: list[int]) -> None:
+        """The policy moves now; the ranks have made passes over the loss tokens of these rows."""
+        if self._open:
+            self._open = False
+            self._known[rows] = self.in_a_loss[rows]
+
+    def numbers(self, ranks: Ranks) -> TokenNumbers:
+        """What is known of the tokens, on every rank; NaN where a log-prob or value is not."""
+        batch, own, advantages = self.batch, self.own_logprobs, self.advantages.advantages
+        if not self.recorded:
             return batch.numbers(advantages)
+        if own is None:
+            own = torch.zeros(batch.ids.shape)
+            for packed, at, logprobs in self._taken:
+                packed.put(own, at, logprobs)
+            ranks.add(own)
+        own = torch.where(self._known & batch.action_mask, own, math.nan)
         values = None if batch.values is None else torch.where(batch.response_mask, batch.values, math.nan)
-        return batch.numbers(advantages, self.own.padded(ranks), values)
+        return batch.numbers(advantages, own, values)
 
     def statistics(self) -> dict[str, float]:
         """Metrics of the batch and of its advantages, over all of its tokens, skipped or not."""
         batch, credited = self.batch, self.advantages.advantages[self.loss_mask]
         sampled = batch.sampler_logprobs[batch.sampled]
-        surprisal = {metric.UPDATE_SURPRISAL: -float(sampled.mean())} if len(sampled) else {}
-        return (
-            {
-                metric.UPDATE_TRAJECTORIES: float(batch.size),
-                metric.UPDATE_ACTION_TOKENS: float(batch.action_mask.sum()),
-                metric.UPDATE_ADVANTAGE_MEAN: float(credited.mean()),
-                metric.UPDATE_ADVANTAGE_STD: float(credited.std(correction=0)),
-                metric.UPDATE_ADVANTAGE_MAX: float(credited.abs().max()),
-            }
-            | surprisal
-            | {f"update/{name}": value for name, value in self.advantages.metrics.items()}
-        )
+        surprisal: dict[str, float] = {metric.UPDATE_SURPRISAL: -float(sampled.mean())} if len(sampled) else {}
+        return {
+            metric.UPDATE_TRAJECTORIES: float(batch.size),
+            metric.UPDATE_ACTION_TOKENS: float(batch.action_mask.sum()),
+            metric.UPDATE_ADVANTAGE_MEAN: float(credited.mean()),
+            metric.UPDATE_ADVANTAGE_STD: float(credited.std(correction=0)),
+            metric.UPDATE_ADVANTAGE_MAX: float(credited.abs().max()),
+            **surprisal,
+            **{f"update/{name}": value for name, value in self.advantages.metrics.items()},
+        }
 
 
 def shuffled_rows(rows: int, minibatches: int, seed: str) -> list[list[int]]:
@@ -132,14 +158,8 @@ class Minibatch:
         if update.value_mask is not None:
             value_weights = torch.zeros(update.value_mask.shape)
             value_weights[rows] = aggregation_weights(update.value_mask[rows], "token_mean")
-        told = ((update.advantages.advantages != 0) & update.loss_mask).any(1)
-        return cls(update, rows, [row for row in rows if told[row] or not skips], weights, value_weights)
-
-    @property
-    def measured(self) -> tuple[Tensor, Tensor]:
-        """Loss tokens of the rows that are kept, and of all rows."""
-        mask = self.update.loss_mask
-        return mask[self.kept].sum(), mask[self.rows].sum()
+        credited = ((update.advantages.advantages != 0) & update.loss_mask).any(1)
+        return cls(update, rows, [row for row in rows if credited[row] or not skips], weights, value_weights)
 
     def loss_tokens(
         self, packed: Packed, chosen: Tensor, policy: TokenLogprobs | None, values: Tensor | None, device: torch.device

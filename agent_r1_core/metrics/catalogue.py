@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from agent_r1_core.contracts.metric import Metric
 from agent_r1_core.errors import ConfigError
-from agent_r1_core.metrics.declared import DECLARED
+from agent_r1_core.metrics.declared import DECLARED, EVALUATION
+from agent_r1_core.metrics.scorers import recipe_score
 from agent_r1_core.plugins import did_you_mean
 
 if TYPE_CHECKING:
@@ -29,12 +30,7 @@ class Catalogue:
     @classmethod
     def with_components(cls, components: Iterable[tuple[str, str, type[Component]]]) -> Catalogue:
         """The core's metrics and those that components declare, given as (kind, name, class)."""
-        return cls(
-            metric.under(PREFIXES[kind].format(name=name))
-            for kind, name, component in components
-            if kind in PREFIXES
-            for metric in component.metrics
-        )
+        return cls(metric for component in components for metric in _own(*component))
 
     def __iter__(self) -> Iterator[Metric]:
         return iter(self._declared.values())
@@ -55,19 +51,24 @@ class Catalogue:
         return metric
 
     def get(self, name: str) -> Metric | None:
-        """The metric of that name, or None."""
         if name in self._declared:
             return self._declared[name]
         family = next((metric for pattern, metric in self._families if pattern.fullmatch(name)), None)
         return family and Metric(name, family.meaning, unit=family.unit, better=family.better)
 
     def undeclared(self, names: Iterable[str]) -> list[str]:
-        """The names that are not declared."""
         return [name for name in names if name not in self]
 
     @cached_property
     def _families(self) -> list[tuple[re.Pattern[str], Metric]]:
         return [(_pattern(metric), metric) for metric in self._declared.values() if "<" in metric]
+
+
+def _own(kind: str, name: str, component: type[Component]) -> Iterable[Metric]:
+    """The metrics that a component declares, under the names that a run reports."""
+    if kind == "score":
+        return [recipe_score(name, component.declared).under(EVALUATION)]  # type: ignore[attr-defined]
+    return [metric.under(PREFIXES[kind].format(name=name)) for metric in component.metrics if kind in PREFIXES]
 
 
 def _pattern(name: str) -> re.Pattern[str]:

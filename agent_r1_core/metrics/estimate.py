@@ -15,7 +15,7 @@ class Estimate:
     """None if there is no interval: a single task whose score is not a share."""
     high: float | None
     method: str
-    """`wilson`, `bootstrap over tasks`, `unweighted mean of <k> sets`, or `none`; empty: a file does not say."""
+    """`wilson`, `bootstrap over tasks`, `unweighted mean of <k> sets`, or `none`."""
     n: int
     """Tasks."""
     asked: int | None = None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Collection, Iterable, Sequence
 
 from agent_r1_core.metrics import declared as metric
-from agent_r1_core.metrics.means import mean
 from agent_r1_core.metrics.tally import Tally
 from agent_r1_core.trajectory import Group, Trajectory
 
@@ -17,8 +18,8 @@ def reward_metrics(episodes: Sequence[Tally]) -> dict[str, float]:
         return {}
     rewards = [one.rewards for one in episodes]
     names = sorted({name for row in rewards for name in row})
-    mean: dict[str, float] = {metric.REWARD_MEAN: statistics.fmean(one.total_reward for one in episodes)}
-    return mean | {metric.REWARD.of(name): sum(row.get(name, 0.0) for row in rewards) / len(rewards) for name in names}
+    total: dict[str, float] = {metric.REWARD_MEAN: statistics.fmean(one.total_reward for one in episodes)}
+    return total | {metric.REWARD.of(name): sum(row.get(name, 0.0) for row in rewards) / len(rewards) for name in names}
 
 
 def set_metrics(trajectories: Sequence[Trajectory], sets: Iterable[str]) -> dict[str, float]:
@@ -85,3 +86,18 @@ def _env_metrics(episodes: Sequence[Tally]) -> dict[str, float]:
         for key, numbers in episode.env.items():
             values.setdefault(metric.ENV.of(key), []).extend(numbers)
     return {name: mean(numbers) for name, numbers in sorted(values.items())}
+
+
+# Authors' numbers may be as large as a float can be: no sum may overflow.
+SCALE = 2.0**-64
+"""A sum of numbers that were multiplied by it stays finite; a power of two changes no digit of theirs."""
+
+
+def mean(values: Collection[float]) -> float:
+    """The mean of finite numbers."""
+    return mean_of_sum(math.fsum(value * SCALE for value in values), len(values))
+
+
+def mean_of_sum(scaled: float, count: int) -> float:
+    """The mean of numbers whose sum is given, each multiplied by `SCALE`."""
+    return max(-sys.float_info.max, min(sys.float_info.max, scaled / count / SCALE))

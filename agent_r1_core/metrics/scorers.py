@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Self
 
 from agent_r1_core.contracts.metric import Better, Metric
+from agent_r1_core.contracts.score import Bounds, DeclaredScore
 from agent_r1_core.trajectory import EndStatus
 
 if TYPE_CHECKING:
@@ -88,8 +89,6 @@ def _f1(prediction: str, answer: str) -> float:
 
 Measure = Callable[["EpisodeRecord"], float | None]
 """What a score takes from an episode; None if the episode has no such score."""
-Bounds = Literal["0 or 1", "0 to 1", "none", "seen"]
-"""Where a score can lie; `seen`: it is 0 or 1 where all its values are, else it has no bounds."""
 
 
 class Score(Metric):
@@ -123,7 +122,6 @@ class Score(Metric):
 
     @classmethod
     def member(cls, family: Metric, name: str, measure: Measure, bounds: Bounds) -> Self:
-        """A member of a family of scores."""
         return cls(family.of(name), family.meaning, measure, bounds, unit=family.unit, better=family.better)
 
 
@@ -202,6 +200,7 @@ REWARD_MEAN = Score(
     better="higher",
 )
 REWARD = Metric("reward/<name>", "one reward, unweighted; a process reward is summed over the turns", better="higher")
+SCORE = Metric("score/<name>", "one of the recipe's `scores`")
 STATUS = Metric("status/<status>", "episodes that ended this way", unit="share")
 ANSWERED = Score(
     "answered",
@@ -217,7 +216,7 @@ TOOL_CALLS = Score("tool_calls", "tool calls of an episode", lambda one: float(o
 TOOL_ERRORS = Score(
     "tool_errors",
     "tool calls of an episode that were answered with an error",
-    lambda one: None if one.tool_errors is None else float(one.tool_errors),
+    lambda one: float(one.tool_errors),
     better="lower",
 )
 TOKENS = Score("tokens", "all tokens of an episode", lambda one: float(one.tokens), unit="tokens")
@@ -238,17 +237,26 @@ SCORERS: dict[str, str] = {str(score): score.scorer for score in SCORES if score
 """How answers and retrieval are scored, by the name of the score."""
 
 
-def scores_of(episodes: Sequence[EpisodeRecord]) -> dict[str, Score]:
-    """Every score that these episodes may have, by its declared name."""
+def scores_of(
+    episodes: Sequence[EpisodeRecord], declared: Mapping[str, DeclaredScore] | None = None
+) -> dict[str, Score]:
+    """Every score that these episodes may have, by its declared name; `declared` are those of the recipe."""
     outcome = sorted({name for episode in episodes for name in episode.rewards})
     process = sorted({name for episode in episodes for name in episode.process_rewards})
     rewards = {name: Score.member(REWARD, name, _process_reward(name), "none") for name in process}
     rewards |= {name: Score.member(REWARD, name, _outcome_reward(name), "seen") for name in outcome}
     finished = (EndStatus.TERMINATED, EndStatus.TRUNCATED)
     statuses = [Score.member(STATUS, status.value, _ended(status), "0 or 1") for status in finished]
-    members: dict[Metric, list[Score]] = {REWARD: list(rewards.values()), STATUS: statuses}
+    of_recipe = [recipe_score(name, one) for name, one in (declared or {}).items()]
+    members: dict[Metric, list[Score]] = {REWARD: list(rewards.values()), SCORE: of_recipe, STATUS: statuses}
     own = (members.get(metric, [metric] if isinstance(metric, Score) else []) for metric in REPORTED)
     return {score: score for scores in own for score in scores}
+
+
+def recipe_score(name: str, declared: DeclaredScore) -> Score:
+    """One of the recipe's `scores`, as records have it."""
+    measure, unit, better = (lambda one: one.scores.get(name)), declared.unit, declared.better
+    return Score(SCORE.of(name), declared.meaning, measure, declared.bounds, unit=unit, better=better)
 
 
 def _outcome_reward(name: str) -> Measure:

@@ -46,11 +46,10 @@ class Tally(NamedTuple):
     cut_summaries: int
     empty_summaries: int
     env: dict[str, list[float]]
-    """The numbers that the environment told, in the order of the turns."""
+    """The environment's own numbers, in the order of the turns."""
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> Tally:
-        """Count an episode."""
         turns = trajectory.steps
         summaries = [turn for turn in trajectory.turns if turn.purpose == "summary"]
         runs, distinct = _runs(trajectory)
@@ -81,7 +80,6 @@ class Tally(NamedTuple):
 
 @singledispatch
 def tally(trajectory: Trajectory) -> Tally:
-    """The tally of an episode."""
     return Tally.of(trajectory)
 
 

@@ -15,10 +15,11 @@ from pydantic import BaseModel
 
 from agent_r1_core.contracts.component import Component
 from agent_r1_core.contracts.reward import RewardFn
+from agent_r1_core.contracts.score import DeclaredScore
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.plugins.kinds import KINDS
 from agent_r1_core.plugins.records import Findings
-from agent_r1_core.plugins.validation import validate
+from agent_r1_core.plugins.registry import option_problems
 
 if TYPE_CHECKING:
     from agent_r1_core.plugins.records import ComponentRecord, PluginRecord
@@ -28,6 +29,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "tool": ("run",),
     "env": ("reset", "step"),
     "reward": (),
+    "score": ("score",),
     "algorithm": ("advantages", "loss"),
     "tasks": ("load",),
     "tracker": ("log",),
@@ -73,8 +75,9 @@ def check_component(kind: str, cls: Any) -> list[str]:
 def check_registered(registry: Registry, record: ComponentRecord) -> list[str]:
     """What is wrong with a registered name: its target, its class, the options that its preset sets."""
     try:
-        if record.kind == "command":
-            return check_command(registry.command(record.qualified))
+        if KINDS[record.kind].functions:
+            function = registry.function(record.kind, record.qualified)
+            return check_command(function) if record.kind == "command" else []
         loaded = registry.load(record.kind, record.qualified)
     except AgentR1Error as error:
         return [str(error)]
@@ -83,8 +86,8 @@ def check_registered(registry: Registry, record: ComponentRecord) -> list[str]:
     if record.preset is None:
         return check_component(record.kind, loaded.cls)
     required = {name for name, field in loaded.cls.Config.model_fields.items() if field.is_required()}
-    problems = validate(loaded.cls.Config, loaded.preset_config)[1]
-    return [f"preset option {problem}" for problem in problems if problem.key not in required]
+    problems = option_problems(loaded.cls, loaded.preset_config)
+    return [f"preset option {key} {problem}" for key, problem in problems.items() if key not in required]
 
 
 def check_command(function: Callable[..., Any]) -> list[str]:
@@ -97,11 +100,12 @@ def check_command(function: Callable[..., Any]) -> list[str]:
 
 def check_available(registry: Registry, record: ComponentRecord) -> str | None:
     """Why a valid component cannot be used on this machine with its default options; None if it can."""
-    if record.kind == "command":
+    if KINDS[record.kind].functions:
         return None
     loaded = registry.load(record.kind, record.qualified)
-    config, problems = validate(loaded.cls.Config, loaded.preset_config)
-    return None if problems else loaded.cls.unavailable(config)
+    if option_problems(loaded.cls, loaded.preset_config):
+        return None
+    return loaded.cls.unavailable(loaded.cls.Config.model_validate(loaded.preset_config))
 
 
 def _check_config(cls: type[Component], base: type[Component]) -> list[str]:
@@ -242,6 +246,11 @@ def _check_range(name: str, value: Any) -> list[str]:
     return []
 
 
+def _check_score(score: Any) -> list[str]:
+    declares = isinstance(getattr(score, "declared", None), DeclaredScore)
+    return [] if declares else ["declared is missing; write declared = DeclaredScore(meaning)"]
+
+
 def _check_algorithm(algorithm: Any) -> list[str]:
     roles = algorithm.roles()
     known = {"policy", "critic", "reference"}
@@ -263,6 +272,7 @@ def _check_tool_format(tool_format: Any) -> list[str]:
 _SPECIFIC = {
     "tool": _check_tool,
     "reward": _check_reward,
+    "score": _check_score,
     "algorithm": _check_algorithm,
     "tool_format": _check_tool_format,
 }

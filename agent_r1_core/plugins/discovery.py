@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from agent_r1_core.errors import ConfigError
-from agent_r1_core.plugins.nearest import did_you_mean
+from agent_r1_core.plugins.kinds import did_you_mean
 from agent_r1_core.plugins.reading import Reading, read
 from agent_r1_core.plugins.records import PluginRecord, PluginStatus
 from agent_r1_core.plugins.sources import Candidate, candidates
@@ -40,11 +40,12 @@ def discover(
     """
     plugins = candidates(local_files)
     _check_disabled(plugins, disabled)
-    enabled = [plugin for plugin in plugins if not _is_disabled(plugin, disabled)]
-    conflicts = _conflicts(enabled)
-    loaded = [plugin for plugin in enabled if plugin not in conflicts]
+    off = [one for one in plugins if one.name in disabled or f"{one.distribution}/{one.name}" in disabled]
+    readings = dict.fromkeys(off, Reading(PluginStatus.DISABLED, "it was disabled by the user"))
+    readings |= _conflicts([plugin for plugin in plugins if plugin not in off])
+    loaded = [plugin for plugin in plugins if plugin not in readings]
     admit([plugin for plugin in loaded if plugin.is_local])
-    readings = {**_disabled_readings(plugins, disabled), **conflicts, **_read(loaded, anew)}
+    readings |= _read(loaded, anew)
     return [_record(plugin, readings[plugin]) for plugin in plugins]
 
 
@@ -76,15 +77,6 @@ def _conflicts(plugins: Sequence[Candidate]) -> dict[Candidate, Reading]:
 def _strength(plugin: Candidate) -> int:
     """A built-in plugin is never replaced; a local file was asked for, an installed plugin only lies there."""
     return 2 if plugin.is_built_in else 1 if plugin.is_local else 0
-
-
-def _disabled_readings(plugins: Sequence[Candidate], disabled: Collection[str]) -> dict[Candidate, Reading]:
-    reading = Reading(PluginStatus.DISABLED, "it was disabled by the user")
-    return {plugin: reading for plugin in plugins if _is_disabled(plugin, disabled)}
-
-
-def _is_disabled(plugin: Candidate, disabled: Collection[str]) -> bool:
-    return plugin.name in disabled or f"{plugin.distribution}/{plugin.name}" in disabled
 
 
 def _record(plugin: Candidate, reading: Reading) -> PluginRecord:

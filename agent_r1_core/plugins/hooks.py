@@ -13,8 +13,7 @@ import pluggy
 
 from agent_r1_core.errors import describe_error
 from agent_r1_core.hookspecs import PLUGIN_API, PROJECT
-from agent_r1_core.plugins.kinds import HOOKS, Kind
-from agent_r1_core.plugins.nearest import did_you_mean
+from agent_r1_core.plugins.kinds import HOOKS, KINDS, Kind, did_you_mean
 from agent_r1_core.plugins.records import ComponentRecord
 from agent_r1_core.specs import ComponentSpec, Preset
 
@@ -77,12 +76,14 @@ def _hooks(plugin: Any) -> Iterator[tuple[str, Any]]:
         function: Any = getattr(plugin, name, None)
         options = manager.parse_hookimpl_opts(plugin, name)
         if options is None:
-            if _looks_like_hook(plugin, name, function):
-                _refuse_plain_function(name)
-            continue
+            if not _looks_like_hook(plugin, name, function):
+                continue
+            if name in HOOKS:
+                raise BrokenPlugin(f"hook {name} is not marked; put @hookimpl (from agent_r1_core) above it")
+            raise BrokenPlugin(_no_hook(name))
         hook = options.get("specname") or name
         if hook not in HOOKS:
-            raise BrokenPlugin(f"no hook is called {hook}{did_you_mean(hook, HOOKS)} (hooks: {', '.join(HOOKS)})")
+            raise BrokenPlugin(_no_hook(hook))
         if options.get("wrapper") or options.get("hookwrapper"):
             raise BrokenPlugin(f"hook {name} is a wrapper; hooks return specs and wrap nothing")
         if inspect.signature(function).parameters:
@@ -97,10 +98,8 @@ def _looks_like_hook(plugin: Any, name: str, function: Any) -> bool:
     return not isinstance(plugin, ModuleType) or getattr(function, "__module__", None) == plugin.__name__
 
 
-def _refuse_plain_function(name: str) -> None:
-    if name in HOOKS:
-        raise BrokenPlugin(f"hook {name} is not marked; put @hookimpl (from agent_r1_core) above it")
-    raise BrokenPlugin(f"no hook is called {name}{did_you_mean(name, HOOKS)} (hooks: {', '.join(HOOKS)})")
+def _no_hook(name: str) -> str:
+    return f"no hook is called {name}{did_you_mean(name, HOOKS)} (hooks: {', '.join(HOOKS)})"
 
 
 def _call(hook: str, function: Any, kind: Kind) -> list[ComponentSpec]:
@@ -119,6 +118,11 @@ def _call(hook: str, function: Any, kind: Kind) -> list[ComponentSpec]:
 
 
 def _check_spec(spec: ComponentSpec, local: bool) -> None:
+    functions = KINDS[spec.kind].functions
+    if functions and (spec.aliases or spec.presets):
+        raise BrokenPlugin(
+            f"{spec.kind} {spec.name!r} has aliases or presets, which {spec.kind}s do not have; remove them"
+        )
     if spec.kind == "command":
         _check_command(spec)
     else:
@@ -126,7 +130,7 @@ def _check_spec(spec: ComponentSpec, local: bool) -> None:
     module, colon, attribute = spec.target.partition(":")
     dotted = all(part.isidentifier() for part in module.split(".")) or (local and not module)
     if not (colon and dotted and all(part.isidentifier() for part in attribute.split("."))):
-        what = "function" if spec.kind == "command" else "Class"
+        what = "function" if functions else "Class"
         forms = f"'package.module:{what}'" + (f" or ':{what}' for this file" if local else "")
         raise BrokenPlugin(f"{spec.kind} {spec.name!r} has the target {spec.target!r}; write it as {forms}")
 
@@ -137,8 +141,6 @@ def _check_command(spec: ComponentSpec) -> None:
             f"command {spec.name!r} cannot be typed; use a word of lower case letters, digits, - and _, or a group and "
             "a word"
         )
-    if spec.aliases or spec.presets:
-        raise BrokenPlugin(f"command {spec.name!r} has aliases or presets, which commands do not have; remove them")
 
 
 def _check_names(spec: ComponentSpec) -> None:

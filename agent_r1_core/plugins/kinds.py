@@ -1,7 +1,9 @@
-"""The ten kinds of component: each with its hook, its spec and the class that its components subclass."""
+"""The twelve kinds of component, each with its hook, spec and base class; hints for names that are mistyped."""
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -24,6 +26,11 @@ class Kind:
     home: str
     """`module:Class` of the contract, imported when a component is; empty: its components are functions."""
 
+    @property
+    def functions(self) -> bool:
+        """Whether components of this kind are functions."""
+        return not self.home
+
     def base(self) -> type[Component]:
         """The class that components of this kind subclass (imports it)."""
         module, _, name = self.home.partition(":")
@@ -34,6 +41,7 @@ _ALL = (
     Kind("tool", "tools", "register_tools", specs.ToolSpec, "tool:Tool"),
     Kind("env", "environments", "register_envs", specs.EnvSpec, "env:ToolEnv"),
     Kind("reward", "rewards", "register_rewards", specs.RewardSpec, "reward:RewardFn"),
+    Kind("score", "scores", "register_scores", specs.ScoreSpec, "score:ScoreFn"),
     Kind("algorithm", "algorithms", "register_algorithms", specs.AlgorithmSpec, "algorithm:Algorithm"),
     Kind("tasks", "task sources", "register_tasks", specs.TaskSpec, "tasks:TaskSource"),
     Kind("tracker", "trackers", "register_trackers", specs.TrackerSpec, "tracker:Tracker"),
@@ -41,6 +49,7 @@ _ALL = (
     Kind("tool_format", "tool formats", "register_tool_formats", specs.ToolFormatSpec, "tool_format:ToolFormat"),
     Kind("context", "context strategies", "register_contexts", specs.ContextSpec, "context:ContextStrategy"),
     Kind("command", "commands", "register_commands", specs.CommandSpec, ""),
+    Kind("site", "sites", "register_sites", specs.SiteSpec, ""),
 )
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}
@@ -48,3 +57,12 @@ KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}
 
 HOOKS: dict[str, Kind] = {kind.hook: kind for kind in _ALL}
 """Every kind by the name of its hook."""
+
+
+def did_you_mean(word: str, words: Iterable[str]) -> str:
+    """`; did you mean 'x'?` with the word nearest to `word`, or an empty string if none is near."""
+    known = sorted(set(words))
+    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.6)
+    if not near and len(word) >= 3:
+        near = [other for other in known if other.startswith(word.lower())][:1]
+    return f"; did you mean {near[0]!r}?" if near else ""

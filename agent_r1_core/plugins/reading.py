@@ -15,8 +15,6 @@ from agent_r1_core.specs import Preset
 
 @dataclass(frozen=True)
 class Reading:
-    """What reading a plugin found."""
-
     status: PluginStatus
     reason: str = ""
     api: int | None = None
@@ -35,15 +33,9 @@ class Reading:
             "raised": self.raised,
             "specs": [
                 {
+                    **vars(spec),
                     "kind": spec.kind,
-                    "name": spec.name,
-                    "target": spec.target,
-                    "summary": spec.summary,
-                    "aliases": list(spec.aliases),
-                    "presets": [
-                        {"name": preset.name, "config": dict(preset.config), "summary": preset.summary}
-                        for preset in spec.presets
-                    ],
+                    "presets": [{**vars(preset), "config": dict(preset.config)} for preset in spec.presets],
                 }
                 for spec in specs
             ],

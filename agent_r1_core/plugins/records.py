@@ -1,7 +1,8 @@
-"""Records of discovery: one per plugin found, one per name of a component."""
+"""Records of discovery, one per plugin found and one per name of a component, and how they differ from a run's."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
 
 
 class PluginStatus(StrEnum):
-    """What became of a plugin."""
-
     OK = "ok"
     FAILED = "failed"
     """It cannot be imported, or its hooks break the rules; `reason` says which."""
@@ -27,8 +26,6 @@ class PluginStatus(StrEnum):
 
 @dataclass(frozen=True)
 class ComponentRecord:
-    """One name of a component."""
-
     kind: str
     name: str
     plugin: str
@@ -50,11 +47,9 @@ class ComponentRecord:
 
     @property
     def summary(self) -> str:
-        """One line for lists."""
         return (self.preset.summary if self.preset else "") or self.spec.summary
 
     def to_json(self) -> dict[str, Any]:
-        """For plugins.json and `--json`."""
         return {
             "kind": self.kind,
             "name": self.name,
@@ -70,8 +65,6 @@ class ComponentRecord:
 
 @dataclass(frozen=True)
 class PluginRecord:
-    """One plugin that was found, loaded or not."""
-
     name: str
     distribution: str | None
     """None: a local file."""
@@ -85,9 +78,7 @@ class PluginRecord:
     """`AGENT_R1_PLUGIN_API` of its module, if it was read."""
     components: tuple[ComponentRecord, ...] = ()
     file_hash: str | None = None
-    """SHA-256 of a local file."""
     built_in: bool = False
-    """Whether it belongs to agent-r1."""
     module: Any = field(default=None, repr=False, compare=False)
     """The imported plugin module or object; None for a plugin of another distribution, which another process read."""
 
@@ -102,7 +93,6 @@ class PluginRecord:
         return self.built_in or self.distribution is None
 
     def to_json(self) -> dict[str, Any]:
-        """For plugins.json and `--json`."""
         return {
             "name": self.name,
             "distribution": self.distribution,
@@ -118,8 +108,6 @@ class PluginRecord:
 
 @dataclass(frozen=True)
 class LoadedComponent:
-    """A component whose target was imported."""
-
     record: ComponentRecord
     cls: type[Component]
     preset_config: dict[str, Any]
@@ -128,9 +116,47 @@ class LoadedComponent:
 
 @dataclass(frozen=True)
 class Findings:
-    """What a check of a plugin found."""
-
     problems: list[str]
-    """What is wrong with it."""
     unavailable: list[str]
     """Which components of a sound plugin this machine cannot run, and why."""
+
+
+_COMPARED = {"distribution": "distribution", "version": "version", "file_hash": "file hash"}
+
+
+def compare(used: Iterable[tuple[ComponentRecord, PluginRecord]], saved: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One sentence per plugin that differs; ignores plugins of which nothing is used."""
+    then = {plugin["name"]: plugin for plugin in saved if plugin["status"] == PluginStatus.OK}
+    sentences: dict[str, None] = {}
+    for component, plugin in sorted(used, key=lambda pair: (pair[1].name, pair[0].kind, pair[0].name)):
+        if plugin.name not in then:
+            origin = _origin_then(component, then.values())
+            sentences[
+                f"{component.kind} {component.name!r} came from {origin} when the run began, and now comes from plugin "
+                f"{plugin.name!r} ({plugin.origin})"
+            ] = None
+        elif difference := _difference(then[plugin.name], plugin.to_json()):
+            sentences[f"plugin {plugin.name!r} has changed since the run began: {difference}"] = None
+    return list(sentences)
+
+
+def _origin_then(component: ComponentRecord, then: Iterable[Mapping[str, Any]]) -> str:
+    for plugin in then:
+        if any((item["kind"], item["name"]) == (component.kind, component.name) for item in plugin["components"]):
+            origin = f"{plugin['distribution']} {plugin['version']}" if plugin["distribution"] else plugin["value"]
+            return f"plugin {plugin['name']!r} ({origin})"
+    return "no plugin"
+
+
+def _difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    changes = [
+        f"{title} {then.get(key)} became {now.get(key)}"
+        for key, title in _COMPARED.items()
+        if then.get(key) != now.get(key)
+    ]
+    before, after = (
+        {(component["kind"], component["name"]) for component in plugin["components"]} for plugin in (then, now)
+    )
+    changes += [f"{kind} {name!r} is gone" for kind, name in sorted(before - after)]
+    changes += [f"{kind} {name!r} is new" for kind, name in sorted(after - before)]
+    return ", ".join(changes)

@@ -6,8 +6,10 @@ and the local files that the user named come before plugins that are merely inst
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +22,8 @@ from agent_r1_core.errors import (
     describe_error,
 )
 from agent_r1_core.plugins.discovery import Admit, discover
-from agent_r1_core.plugins.kinds import KINDS, Kind
-from agent_r1_core.plugins.nearest import did_you_mean
-from agent_r1_core.plugins.records import ComponentRecord, LoadedComponent, PluginRecord, PluginStatus
-from agent_r1_core.plugins.targets import import_command, import_target
+from agent_r1_core.plugins.kinds import KINDS, Kind, did_you_mean
+from agent_r1_core.plugins.records import ComponentRecord, LoadedComponent, PluginRecord, PluginStatus, compare
 
 if TYPE_CHECKING:
     from agent_r1_core.contracts.component import Component, ComponentConfig
@@ -102,53 +102,48 @@ class Registry:
         record = self.find(kind, name)
         key = (kind, record.qualified)
         if key not in self._loaded:
-            cls = import_target(record, self.plugin_of(record))
+            cls = _class(record, self.plugin_of(record))
             self._loaded[key] = LoadedComponent(record, cls, dict(record.preset.config) if record.preset else {})
         return self._loaded[key]
 
-    def command(self, name: str) -> Callable[..., Any]:
-        """Import the function of a command.
+    def function(self, kind: str, name: str) -> Callable[..., Any]:
+        """Import a component that is a function: a command or a site.
 
         Raises:
             UnknownComponent, AmbiguousComponent: as `find`.
             ComponentLoadError: its target cannot be imported or is no function.
         """
-        record = self.find("command", name)
-        return import_command(record, self.plugin_of(record))
+        record = self.find(kind, name)
+        function, who = _target(record, self.plugin_of(record))
+        if not inspect.isfunction(function):
+            raise ComponentLoadError(f"{who} is not a function; name a function of the module")
+        return function
 
-    def configure(
-        self, kind: str, block: Mapping[str, Any] | str, where: str = ""
-    ) -> tuple[LoadedComponent, ComponentConfig]:
+    def configure(self, kind: str, block: Mapping[str, Any] | str) -> tuple[LoadedComponent, ComponentConfig]:
         """Load the component that a block names and validate its options, which override those of a preset.
 
         Raises:
             PluginError: as `load`.
-            ConfigError: one line per wrong option, naming its key under `where`.
+            ConfigError: one line per wrong option.
         """
-        from agent_r1_core.plugins.validation import validate
-
         options = {"name": block} if isinstance(block, str) else dict(block)
-        name = options.pop("name", None)
-        if not isinstance(name, str):
-            raise ConfigError(f"{where or kind} names no {kind}; write it as {{name: ..., option: value}}")
-        loaded = self.load(kind, name)
-        config, problems = validate(loaded.cls.Config, loaded.preset_config | options, where or kind)
-        if problems:
-            lines = (f"{problem.key} of {kind} {name!r} {problem.message}" for problem in problems)
+        loaded = self.load(kind, name := options.pop("name"))
+        options = {**loaded.preset_config, **options}
+        if problems := option_problems(loaded.cls, options):
+            lines = (f"{key} of {kind} {name!r} {problem}" for key, problem in problems.items())
             raise ConfigError("\n".join(lines))
-        return loaded, config  # type: ignore[return-value]
+        return loaded, loaded.cls.Config.model_validate(options)
 
-    def create(self, kind: str, block: Mapping[str, Any] | str, where: str = "", **arguments: Any) -> Any:
+    def create(self, kind: str, block: Mapping[str, Any] | str, **arguments: Any) -> Any:
         """Make a component from its block of the recipe: `{"name": ..., option: value}`, or just its name.
 
         Args:
-            where: the block's place in the recipe, for errors, e.g. `tools[0]`.
             arguments: further arguments of the constructor, e.g. an environment's `services`.
 
         Raises:
             PluginError, ConfigError: as `configure`; ComponentLoadError also when the constructor raises.
         """
-        return _instance(*self.configure(kind, block, where), arguments)
+        return _instance(*self.configure(kind, block), arguments)
 
     def make(self, kind: str, name: str, config: ComponentConfig, **arguments: Any) -> Any:
         """Make a component from options that its `Config` has validated.
@@ -159,7 +154,6 @@ class Registry:
         return _instance(self.load(kind, name), config, arguments)
 
     def plugin_of(self, record: ComponentRecord) -> PluginRecord:
-        """The plugin that offers a component."""
         return next(plugin for plugin in self.plugins if record in plugin.components)
 
     def not_loaded(self) -> str:
@@ -168,7 +162,6 @@ class Registry:
         return f" (not loaded: plugin {', '.join(names)}; see `agent-r1 plugins doctor`)" if names else ""
 
     def to_json(self) -> list[dict[str, Any]]:
-        """For plugins.json of a run."""
         return [plugin.to_json() for plugin in self.plugins]
 
     def check_same(self, saved: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -214,6 +207,25 @@ class Registry:
         return ""
 
 
+def option_problems(cls: type[Component], options: Mapping[str, Any]) -> dict[str, str]:
+    """What is wrong with the options of a component, by key."""
+    from pydantic import ValidationError
+
+    problems, fields = dict[str, str](), list(cls.Config.model_fields)
+    try:
+        cls.Config.model_validate(dict(options))
+    except ValidationError as error:
+        for item in error.errors(include_url=False):
+            key = ".".join(map(str, item["loc"]))
+            problems[key] = f"is {item['input']!r}: {item['msg'].lower()}"
+            if item["type"] == "missing":
+                problems[key] = "is missing; it has no default"
+            elif item["type"] == "extra_forbidden":
+                allowed = f"options: {', '.join(fields)}" if fields else "there are no options here"
+                problems[key] = f"is not an option{did_you_mean(key, fields)} ({allowed})"
+    return problems
+
+
 def _instance(loaded: LoadedComponent, config: ComponentConfig, arguments: Mapping[str, Any]) -> Any:
     try:
         instance: Component = loaded.cls(config, **arguments)
@@ -232,42 +244,42 @@ def _kind(name: str) -> Kind:
     return KINDS[name]
 
 
-_COMPARED = {"distribution": "distribution", "version": "version", "file_hash": "file hash"}
+def _class(record: ComponentRecord, plugin: PluginRecord) -> type[Component]:
+    """Import a component's class.
+
+    Raises:
+        ComponentLoadError: the module cannot be imported, lacks the name, or the name is not a class of the kind.
+    """
+    value, who, path = *_target(record, plugin), record.spec.target.partition(":")[2]
+    base = KINDS[record.kind].base()
+    if inspect.isfunction(value) and record.kind == "tool":
+        raise ComponentLoadError(f"{who} is a plain function; put @tool (from agent_r1_core) above {path}")
+    if not (isinstance(value, type) and issubclass(value, base)):
+        raise ComponentLoadError(f"{who} is not a {base.__name__}; make {path} a class that subclasses it")
+    return value
 
 
-def compare(used: Iterable[tuple[ComponentRecord, PluginRecord]], saved: Sequence[Mapping[str, Any]]) -> list[str]:
-    """One sentence per plugin that differs; ignores plugins of which nothing is used."""
-    then = {plugin["name"]: plugin for plugin in saved if plugin["status"] == PluginStatus.OK}
-    sentences: dict[str, None] = {}
-    for component, plugin in sorted(used, key=lambda pair: (pair[1].name, pair[0].kind, pair[0].name)):
-        if plugin.name not in then:
-            origin = _origin_then(component, then.values())
-            sentences[
-                f"{component.kind} {component.name!r} came from {origin} when the run began, and now comes from plugin "
-                f"{plugin.name!r} ({plugin.origin})"
-            ] = None
-        elif difference := _difference(then[plugin.name], plugin.to_json()):
-            sentences[f"plugin {plugin.name!r} has changed since the run began: {difference}"] = None
-    return list(sentences)
+def _target(record: ComponentRecord, plugin: PluginRecord) -> tuple[Any, str]:
+    """What a spec's target names, and who it is, for messages.
 
+    In a local file, an empty module or the file's own name means the file itself.
 
-def _origin_then(component: ComponentRecord, then: Iterable[Mapping[str, Any]]) -> str:
-    for plugin in then:
-        if any((item["kind"], item["name"]) == (component.kind, component.name) for item in plugin["components"]):
-            origin = f"{plugin['distribution']} {plugin['version']}" if plugin["distribution"] else plugin["value"]
-            return f"plugin {plugin['name']!r} ({origin})"
-    return "no plugin"
-
-
-def _difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    changes = [
-        f"{title} {then.get(key)} became {now.get(key)}"
-        for key, title in _COMPARED.items()
-        if then.get(key) != now.get(key)
-    ]
-    before, after = (
-        {(component["kind"], component["name"]) for component in plugin["components"]} for plugin in (then, now)
-    )
-    changes += [f"{kind} {name!r} is gone" for kind, name in sorted(before - after)]
-    changes += [f"{kind} {name!r} is new" for kind, name in sorted(after - before)]
-    return ", ".join(changes)
+    Raises:
+        ComponentLoadError: the module cannot be imported, or lacks the name.
+    """
+    who = f"{record.kind} {record.qualified!r} ({plugin.origin})"
+    module, _, path = record.spec.target.partition(":")
+    try:
+        is_file = plugin.distribution is None and module in ("", Path(plugin.value).stem)
+        value: Any = plugin.module if is_file else import_module(module)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        text = f"importing {module} raised {describe_error(error)}"
+        raise ComponentLoadError(f"{who} cannot be loaded: {text}") from error
+    for part in path.split("."):
+        if not hasattr(value, part):
+            hint = did_you_mean(part, dir(value))
+            raise ComponentLoadError(f"{who} cannot be loaded: {record.spec.target!r} has no {part!r}{hint}")
+        value = getattr(value, part)
+    return value, who

@@ -41,7 +41,6 @@ class Candidate:
 
     @property
     def is_built_in(self) -> bool:
-        """Whether it belongs to agent-r1."""
         return self.distribution == OWN
 
     @property
@@ -51,7 +50,6 @@ class Candidate:
 
     @property
     def file_hash(self) -> str | None:
-        """SHA-256 of a local file."""
         return hashlib.sha256(self.content).hexdigest() if self.is_local else None
 
     def load(self) -> Any:
@@ -99,7 +97,6 @@ class _ContentLoader(SourceFileLoader):
         self.content = content
 
     def get_code(self, fullname: str) -> CodeType:
-        """The compiled content."""
         return compile(self.content, self.path, "exec", dont_inherit=True)
 
 

@@ -18,7 +18,7 @@ from agent_r1_core.records.files import READERS, read_places
 
 @dataclass(frozen=True)
 class Record:
-    """A record, and where it stands."""
+    """A record and its place."""
 
     index: int
     """How many records stand before it in the file or split."""

@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, AnyStr
 
-from agent_r1_core.contracts.encodable import encodable
+from agent_r1_core.contracts.markup import encodable
 from agent_r1_core.errors import NotOpened, TaskError
 from agent_r1_core.opening import DOCUMENT, open_to_read, read_bytes
 from agent_r1_core.parquet import open_parquet

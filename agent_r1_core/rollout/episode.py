@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from agent_r1_core.chat import ChatTokenizer, Conversation, DriftGuard, Sampled
-from agent_r1_core.contracts.encodable import encodable
 from agent_r1_core.contracts.engine import Generation, Request
 from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step
+from agent_r1_core.contracts.markup import encodable
 from agent_r1_core.errors import EpisodeError, describe_error
 from agent_r1_core.rollout.demonstration import BadDemonstration, Demonstration
 from agent_r1_core.rollout.episode_context import EpisodeContext

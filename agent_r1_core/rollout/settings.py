@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent_r1_core.contracts.context import ContextStrategy
-from agent_r1_core.contracts.engine import EngineConfig
+from agent_r1_core.contracts.engine import EngineConfig, Sampling
 from agent_r1_core.contracts.env import EnvConfig, EnvServices, ToolEnv
 from agent_r1_core.contracts.reward import SCORE_TIMEOUT, RewardFn
-from agent_r1_core.contracts.sampling import Sampling
 from agent_r1_core.contracts.tool_format import ToolFormat
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.rollout.examples import Examples

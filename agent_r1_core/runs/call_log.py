@@ -54,7 +54,7 @@ class CallLog:
         self._free.append(place)
 
     def close(self) -> None:
-        """Delete the record: whoever closes it did not die in a call."""
+        """Delete the record: this process did not die in a call."""
         if self._is_open():
             os.close(self._file)
             self._file = -1

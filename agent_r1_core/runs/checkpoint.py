@@ -1,10 +1,9 @@
 """Checkpoint: a folder with the policy, the trainer's state and its place in the tasks; `state.json` lists every file.
 
-To look at a checkpoint compares the sizes of its files alone; who is about to use it asks for its `damage`, which reads
-them.
+`inspect` compares the sizes of its files alone; `damage` reads them, before a checkpoint is used.
 
-A file that is missing or holds other bytes is damaged. One that the system cannot read may be whole: that is an error,
-and nobody passes the checkpoint over or deletes it.
+A file that is missing or holds other bytes is damaged. One that the system cannot read may be whole: that is a
+RunError, and nobody passes the checkpoint over or deletes it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import math
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +57,7 @@ class Checkpoint:
 
     @property
     def task_order(self) -> Path:
-        """Where the run stands in its tasks."""
+        """The run's place in its tasks."""
         return self.path / TASK_ORDER
 
     def lock(self) -> FileLock | None:
@@ -70,9 +69,6 @@ class Checkpoint:
 
         Args:
             under: the beginning of the names of the files to read, such as `policy/`.
-
-        Raises:
-            RunError: a file is there and cannot be read.
         """
         chosen = {name: checksum for name, checksum in self.checksums.items() if name.startswith(under)}
         return damage_of(self.path, chosen, f"step {self.step}")
@@ -94,11 +90,7 @@ def write_state(folder: Path, record: Mapping[str, Any]) -> None:
 
 
 def inspect(path: Path) -> Checkpoint | str:
-    """The checkpoint in the folder `path`, or what is wrong with it: a file is missing or cut off.
-
-    Raises:
-        RunError: a file is there and cannot be read.
-    """
+    """The checkpoint in the folder `path`, or what is wrong with it: a file is missing or cut off."""
     try:
         record = read_json(path / STATE)
         own = record.pop(_OWN)
@@ -140,3 +132,29 @@ def _checkpoint(path: Path, record: Mapping[str, Any]) -> Checkpoint:
 
 def _checksum_of_state(state: Mapping[str, Any]) -> int:
     return zlib.crc32(json.dumps(state, sort_keys=True).encode())
+
+
+@dataclass(frozen=True)
+class RunPolicy:
+    """One policy of a run."""
+
+    folder: Path
+    """A plain Hugging Face folder."""
+    kind: str
+    """`best checkpoint`, `final policy`, `newest checkpoint` or `checkpoint`."""
+    step: int
+    """The training step after which it was written."""
+    chosen_by: str | None = None
+    """The metric that chose it; None if nothing was compared."""
+    among: int = 1
+    """How many checkpoints competed."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "folder": str(self.folder)}
+
+    def describe(self, run: Path) -> str:
+        """`best checkpoint of runs/default-1, step 20, chosen by eval/exact_match among 3`."""
+        choice = f", chosen by {self.chosen_by}" if self.chosen_by else ""
+        choice += f" among {self.among}" if self.among > 1 else ""
+        shown = run.relative_to(Path.cwd()) if run.is_relative_to(Path.cwd()) else run
+        return f"{self.kind} of {shown}, step {self.step}{choice}"

@@ -1,14 +1,16 @@
 """Checkpoints: folders `step_000010` that are whole or absent, the newest few and the best one.
 
 The best one is always kept. It is determined from the checkpoints themselves; `best.json` repeats it for people. An old
-one that somebody reads stays until the next save.
+one that somebody reads stays until the next save. `CheckpointWriter` saves them while training goes on.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.checkpoint import STATE, Checkpoint, inspect, step_of, write_state
@@ -39,9 +41,6 @@ class Checkpoints:
             keep: How many of the newest to keep; at least one is kept.
             metric: Name of the metric by which checkpoints compete; the highest value wins, the earlier one on a tie.
             value: Its value at this step; None, or NaN, where it was not measured.
-
-        Raises:
-            RunError: writing fails (disk full, read-only).
         """
         measured = value if value is not None and math.isfinite(value) else None
         before = max((item for item in self.all() if item.step < step), key=lambda item: item.step, default=None)
@@ -166,3 +165,57 @@ def _remove_unread(path: Path) -> None:
             remove_folder(path)
         finally:
             lock.release()
+
+
+class CheckpointWriter:
+    """Writes a run's checkpoints in a thread, one at a time."""
+
+    def __init__(self, checkpoints: Checkpoints) -> None:
+        self._checkpoints = checkpoints
+        self._idle = threading.Event()
+        self._idle.set()
+        self._error: BaseException | None = None
+        self.step = 0
+        """The step whose checkpoint was begun last."""
+
+    @property
+    def busy(self) -> bool:
+        return not self._idle.is_set()
+
+    def start(self, step: int, write: Callable[[Path], None], **options: Any) -> None:
+        """Begin to write the checkpoint of a step, when the one before it is on disk.
+
+        Args:
+            write: fills the checkpoint's folder, in another thread.
+            options: those of `Checkpoints.save`.
+
+        Raises:
+            RunError: the one before it could not be written.
+        """
+        self.wait()
+        self.raise_error()
+        self.step = step
+        self._idle.clear()
+        threading.Thread(target=self._run, args=(step, write, options), name="agent-r1-checkpoint", daemon=True).start()
+
+    def wait(self) -> None:
+        """Wait until nothing is being written, and leave an error to `raise_error`."""
+        self._idle.wait()
+
+    def raise_error(self) -> None:
+        """Raise, once, what kept the last checkpoint from being written.
+
+        Raises:
+            RunError: the file system refused (full, read-only, gone).
+        """
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _run(self, step: int, write: Callable[[Path], None], options: dict[str, Any]) -> None:
+        try:
+            self._checkpoints.save(step, write, **options)
+        except BaseException as error:  # it belongs to the thread that asks for it
+            self._error = error
+        finally:
+            self._idle.set()

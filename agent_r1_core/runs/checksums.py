@@ -39,13 +39,7 @@ def checksums_of(folder: Path) -> dict[str, int]:
 
 def damage_of(folder: Path, checksums: Mapping[str, int], what: str) -> str | None:
     """What is wrong with the files of a folder, such as `config.json has other bytes than were written`; None: nothing.
-
-    Args:
-        what: names them to whoever waits.
-
-    Raises:
-        RunError: a file is there and cannot be read.
-    """
+    A display of the work calls them `what`."""
     with working(f"checking the files of {what}", len(checksums), unit="files") as work:
         for name, checksum in checksums.items():
             try:
@@ -86,12 +80,7 @@ def with_checksums(write: Callable[[Path], None]) -> Callable[[Path], None]:
 
 
 def damage_of_model(folder: Path) -> str | None:
-    """What is wrong with the files of a run's final model; None: nothing is, or an agent-r1 wrote it that knew no
-    checksums.
-
-    Raises:
-        RunError: a file is there and cannot be read.
-    """
+    """What is wrong with the files of a run's final model; None: nothing, or it has no checksums."""
     try:
         record = read_json(folder / MODEL_CHECKSUMS)
         checksums, sizes = dict(record["crc32"]), dict(record["files"])

@@ -1,21 +1,25 @@
 """Run directories: valid names, free places, and what `--force` may replace.
 
-A directory is a run when its `run.json` says so. Anything else may be somebody's work and is never deleted.
+A directory is a run when its `run.json` says so. Anything else may be somebody's work and is never deleted. A run that
+`--force` replaces is moved aside until the new one records a step, and comes back if that fails. It stays locked
+meanwhile, so that other processes undo a replacement only after its process has died.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
-from agent_r1_core.contracts.run_name import RUN_NAME
+from agent_r1_core.contracts.component import RUN_NAME
 from agent_r1_core.errors import ConfigError, NotOpened, RunError
-from agent_r1_core.runs import lock
-from agent_r1_core.runs.files import TEMPORARY, naming, remove, remove_folder, write_json
+from agent_r1_core.runs.files import REPLACED, TEMPORARY, naming, remove, remove_folder, write_json
+from agent_r1_core.runs.lock import NAME, RunLock
 from agent_r1_core.runs.marker import FOLDERS, KIND, MARKER, is_run
 from agent_r1_core.runs.metrics_file import MetricsFile
-from agent_r1_core.runs.replaced import ReplacedRun, aside
 
 
 def checked_name(name: str) -> str:
@@ -50,7 +54,7 @@ def numbered(home: Path, stem: str) -> Path:
             raise _cannot_make(path, error) from error
 
 
-def claim(path: Path, force: bool) -> tuple[lock.RunLock, ReplacedRun | None]:
+def claim(path: Path, force: bool) -> tuple[RunLock, ReplacedRun | None]:
     """Create `path` as an empty directory and lock it; with `force`, first set aside the run that is there.
 
     Returns:
@@ -103,7 +107,7 @@ def undo_killed(path: Path) -> None:
 
 
 def missing(path: Path) -> RunError:
-    """The error of a path where no run is, which leads to the one that stands aside there."""
+    """The error of a path without a run; it names the run that was moved aside there."""
     old = aside(path)
     if is_run(old):
         return RunError(
@@ -123,16 +127,15 @@ def lay_out(path: Path, recipe: str | None = None) -> None:
 
 
 def has_steps(path: Path) -> bool:
-    """Whether the run at `path` has recorded a step."""
     return MetricsFile(path / "metrics.jsonl").last_step() >= 0
 
 
-def _locked(path: Path) -> lock.RunLock:
+def _locked(path: Path) -> RunLock:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _cannot_make(path, error) from error
-    return lock.RunLock(path)
+    return RunLock(path)
 
 
 def refuse_taken(path: Path, force: bool) -> None:
@@ -156,9 +159,59 @@ def refuse_taken(path: Path, force: bool) -> None:
 
 def _contents(path: Path) -> list[Path]:
     """What is in `path` besides the lock and an unfinished marker."""
-    ours = (lock.NAME, f"{TEMPORARY}{MARKER}-")
+    ours = (NAME, f"{TEMPORARY}{MARKER}-")
     return [entry for entry in path.iterdir() if not entry.name.startswith(ours)]
 
 
 def _cannot_make(path: Path, error: OSError) -> RunError:
     return RunError(f"run directory {path} cannot be created ({error.strerror or error}); set another run.dir")
+
+
+@dataclass
+class ReplacedRun:
+    """A run that was moved aside."""
+
+    path: Path
+    """Where it is now."""
+    place: Path
+    """Where it was; the new run is there now."""
+    lock: RunLock
+
+    @classmethod
+    def set_aside(cls, place: Path, run_lock: RunLock) -> ReplacedRun:
+        """Move the run at `place`, locked by `run_lock`, aside."""
+        path = aside(place)
+        with naming(place):
+            os.rename(place, path)
+        return cls(path, place, run_lock)
+
+    @classmethod
+    def of(cls, place: Path) -> ReplacedRun | None:
+        """The run that the one at `place` replaces; None if there is none.
+
+        Raises:
+            RunError: another process is replacing it.
+        """
+        path = aside(place)
+        return cls(path, place, RunLock(path)) if is_run(path) else None
+
+    def delete(self) -> None:
+        """Delete it: the new run has recorded a step."""
+        doomed = self.path.with_name(f"{TEMPORARY}delete-{self.path.name}")
+        shutil.rmtree(doomed, ignore_errors=True)
+        with naming(self.path):
+            os.rename(self.path, doomed)
+        self.lock.release()
+        shutil.rmtree(doomed, ignore_errors=True)  # files that cannot be deleted are no run any more
+
+    def restore(self) -> None:
+        """Move it back to its place, which is free."""
+        with naming(self.place):
+            os.rename(self.path, self.place)
+        self.lock.release()
+
+
+def aside(place: Path) -> Path:
+    """Where the run at `place` is kept while it is being replaced."""
+    named = place.resolve() if place.name in ("", "..") else place
+    return named.parent / f"{REPLACED}{named.name}"

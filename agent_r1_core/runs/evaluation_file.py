@@ -2,8 +2,7 @@
 for each set a file of trajectories, `<name>.parquet` or `<name>.<set>.parquet`, with its first episodes.
 
 The JSON names the lines' file with its checksum, so that two files of different evaluations are never read as one. The
-other files are written first: a JSON file that exists is whole. Evaluations of versions before lack lines, or
-trajectories.
+other files are written first: a JSON file that exists is whole.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -36,9 +36,6 @@ def write_evaluation(
         result: JSON-serialisable.
         episodes: one JSON-serialisable object per episode; without any, the result alone is written.
         trajectories: by set, the names of the files beside it that hold trajectories; they are there already.
-
-    Raises:
-        RunError: the file system refuses (full, read-only, gone).
     """
     lines, about = path.with_suffix(".jsonl"), None
     replaced = _named(path) - set(trajectories.values())
@@ -56,11 +53,7 @@ def write_evaluation(
 
 
 def remove_evaluation(path: Path) -> None:
-    """Delete an evaluation with its episodes.
-
-    Raises:
-        RunError: the file system refuses.
-    """
+    """Delete an evaluation with its episodes."""
     names = {path.with_suffix(".jsonl").name, *_named(path)}
     remove(path)
     for name in names:
@@ -70,10 +63,6 @@ def remove_evaluation(path: Path) -> None:
 
 def trajectory_files(path: Path, result: Mapping[str, Any]) -> dict[str, str]:
     """By set, the names of the files with an evaluation's trajectories, which lie beside it; empty: it keeps none.
-
-    Args:
-        path: the file of the result.
-        result: what `read_evaluation` read from it.
 
     Raises:
         RunError: the result names something else.
@@ -115,10 +104,6 @@ def read_evaluation(path: Path) -> dict[str, Any]:
 def episodes_file(path: Path, result: Mapping[str, Any]) -> Path:
     """Where the episodes of an evaluation are: beside it.
 
-    Args:
-        path: the file of the result.
-        result: what `read_evaluation` read from it.
-
     Raises:
         RunError: it has none, or names something else.
     """
@@ -132,10 +117,6 @@ def episodes_file(path: Path, result: Mapping[str, Any]) -> Path:
 
 def read_episodes(path: Path, result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The episodes of an evaluation.
-
-    Args:
-        path: the file of the result.
-        result: what `read_evaluation` read from it.
 
     Raises:
         RunError: it has none, or their file is missing, damaged or another evaluation's.
@@ -169,3 +150,35 @@ def _read(path: Path, most: int, why: str = "") -> bytes:
         raise RunError(f"there is no file {path}{why}; copy both files of an evaluation together") from error
     except OSError as error:
         raise RunError(f"{path} cannot be read ({error.strerror}); make it readable and try again") from error
+
+
+@dataclass(frozen=True)
+class EvaluationTasks:
+    """Ids of tasks, kept in the run's `evaluation_tasks.json`."""
+
+    sets: Mapping[str, tuple[str, ...]]
+    """The tasks of each evaluation set, by its name."""
+    held_out: tuple[str, ...] | None = None
+    """All tasks that are held out of training; None if no evaluation set is taken from the training tasks."""
+
+    def behind(self, metric: str) -> frozenset[str]:
+        """The tasks that a metric scores: one set's for `eval/<set>/...`, every set's for `eval/...`."""
+        name = metric.partition("/")[2].partition("/")[0]
+        sets = [self.sets[name]] if name in self.sets else self.sets.values()
+        return frozenset(task for ids in sets for task in ids)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"schema": 1, "sets": dict(self.sets), "held_out": self.held_out}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> EvaluationTasks:
+        """What `to_json` wrote; raises KeyError, TypeError or AttributeError if it is malformed."""
+        held_out = data["held_out"]
+        sets = {name: _ids(ids) for name, ids in data["sets"].items()}
+        return cls(sets, None if held_out is None else _ids(held_out))
+
+
+def _ids(values: Any) -> tuple[str, ...]:
+    if not (isinstance(values, list) and all(isinstance(value, str) for value in values)):
+        raise TypeError("ids are texts")
+    return tuple(values)

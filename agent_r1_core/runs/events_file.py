@@ -1,7 +1,9 @@
 """`events.jsonl`: how a run began, what its user was told, and how it ended; one JSON object a line.
 
 It is a log in the order of time: steps that a resume repeats are in it as often as they happened, and nothing is ever
-taken out. A run that was killed has no end until a resume finds out.
+taken out. A run that was killed has no end until a resume finds out; until then `RunState` tells by the lock, which the
+kernel released. Runs of versions before have no events; of them the lock and the final policy tell as much as there is
+to know.
 """
 
 from __future__ import annotations
@@ -12,10 +14,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from agent_r1_core.contracts.encodable import encodable
+from pydantic import TypeAdapter
+
+from agent_r1_core.contracts.markup import encodable
 from agent_r1_core.errors import RunError
 from agent_r1_core.opening import parse_json, read_bytes
-from agent_r1_core.runs.files import append_line, remove_torn_line
+from agent_r1_core.runs.files import append_line
 
 Start = Literal["started", "resumed"]
 End = Literal["finished", "stopped_early", "interrupted", "failed"]
@@ -23,7 +27,6 @@ Kind = Literal[Start, End, "note"]
 
 STARTS: tuple[str, ...] = get_args(Start)
 ENDS: tuple[str, ...] = get_args(End)
-_KINDS: tuple[str, ...] = (*STARTS, *ENDS, "note")
 
 
 @dataclass(frozen=True)
@@ -51,11 +54,7 @@ class EventsFile:
         self.path = path
 
     def append(self, event: Event) -> None:
-        """Add an event; it is on disk when this returns.
-
-        Raises:
-            RunError: writing fails.
-        """
+        """Add an event; it is on disk when this returns."""
         line = json.dumps(asdict(event), ensure_ascii=False, allow_nan=False)
         append_line(self.path, encodable(line) + "\n")
 
@@ -73,16 +72,42 @@ class EventsFile:
             raise RunError(f"{self.path} cannot be read ({error.strerror}); make it readable and try again") from error
         return [self._parse(number, line) for number, line in enumerate(lines[:-1], start=1)]
 
-    def remove_torn_line(self) -> None:
-        """Delete a last line that a kill cut off."""
-        remove_torn_line(self.path)
-
     def _parse(self, number: int, line: bytes) -> Event:
         try:
-            found = parse_json(line)
-            event = Event(float(found["time"]), int(found["step"]), found["event"], str(found["text"]))
-            if event.event not in _KINDS:
-                raise ValueError(event.event)
-            return event
-        except (ValueError, KeyError, TypeError, OverflowError) as error:
+            return _EVENT.validate_python(parse_json(line))
+        except ValueError as error:
             raise RunError(f"line {number} of {self.path} is not an event; delete the line") from error
+
+
+_EVENT = TypeAdapter(Event)
+RunKind = Literal["training", "finished", "interrupted", "failed"]
+_KIND_OF_END: dict[str, RunKind] = {
+    "finished": "finished",
+    "stopped_early": "finished",
+    "interrupted": "interrupted",
+    "failed": "failed",
+}
+
+
+@dataclass(frozen=True)
+class RunState:
+    """What has become of a run."""
+
+    kind: RunKind
+    sentence: str
+
+    @classmethod
+    def of(cls, path: Path, events: Sequence[Event], held: bool) -> RunState:
+        """The state of the run at `path`."""
+        last = turning_point(events)
+        if last is not None and last.event in ENDS:
+            return cls(_KIND_OF_END[last.event], last.text)
+        if last is None and (path / "model").is_dir():
+            return cls("finished", "its training has ended")
+        # A training records the tasks that it holds out before anything else.
+        if last is None and not (path / "evaluation_tasks.json").exists() and any(path.glob("evaluations/*.json")):
+            return cls("finished", "its evaluation is done; it trains nothing")
+        if held:
+            return cls("training", "it is training" if last is None else last.text)
+        killed = "its process was killed" if last is not None else "it was stopped before its last step"
+        return cls("interrupted", f"{killed}; continue with: agent-r1 train {path} --resume")

@@ -1,7 +1,8 @@
 """Writes files and folders whole or not at all, even when the process is killed.
 
 Data goes to a temporary neighbour first, reaches the disk (fsync), and is then renamed. `clean_leftovers` removes what
-killed writers left. Only one process may write a run (see `lock.py`), so a leftover belongs to nobody.
+killed writers left. Only one process may write a run (see `lock.py`), so a leftover belongs to nobody. What the file
+system refuses (full, read-only, gone) is a RunError.
 """
 
 from __future__ import annotations
@@ -40,12 +41,8 @@ def naming(path: Path) -> Iterator[None]:
         ) from error
 
 
-def write_file(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a temporary file, then rename it to `path`.
-
-    Raises:
-        RunError: the file system refuses (full, read-only, gone).
-    """
+def write_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a temporary file, then rename it to `path`."""
     temporary = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}")
     with naming(path):
         try:
@@ -59,16 +56,11 @@ def write_file(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` in UTF-8, whole or not at all."""
     write_file(path, lambda temporary: _fill(temporary, text))
 
 
 def append_line(path: Path, line: str) -> None:
-    """Add a line, whole or not at all; it is on disk when this returns.
-
-    Raises:
-        RunError: the file system refuses.
-    """
+    """Add a line, whole or not at all; it is on disk when this returns."""
     content = line.encode()
     with naming(path):
         handle = open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -88,11 +80,7 @@ def append_line(path: Path, line: str) -> None:
 
 
 def remove_torn_line(path: Path) -> None:
-    """Delete the last line of a file, if there is one, that a kill cut off.
-
-    Raises:
-        RunError: the file system refuses.
-    """
+    """Delete the last line of a file, if there is one, that a kill cut off."""
     if path.exists():
         whole, newline, torn = read_bytes(path).rpartition(b"\n")
         if torn:
@@ -105,12 +93,8 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")  # lone surrogates as JSON escapes
 
 
-def write_folder(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a temporary folder, then rename it to `path`; an older version is deleted.
-
-    Raises:
-        RunError: the file system refuses.
-    """
+def write_folder(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a temporary folder, then rename it to `path`; an older version is deleted."""
     temporary = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}")
     with naming(path):
         try:
@@ -124,11 +108,7 @@ def write_folder(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Delete a folder so that it is never seen half deleted under its name.
-
-    Raises:
-        RunError: the file system refuses.
-    """
+    """Delete a folder so that it is never seen half deleted under its name."""
     doomed = path.with_name(f"{TEMPORARY}delete-{path.name}")
     with naming(path):
         shutil.rmtree(doomed, ignore_errors=True)
@@ -137,11 +117,7 @@ def remove_folder(path: Path) -> None:
 
 
 def clean_leftovers(folder: Path) -> None:
-    """Clean up after killed writers in `folder`: delete temporaries, restore a folder that was being replaced.
-
-    Raises:
-        RunError: the file system refuses.
-    """
+    """Clean up after killed writers in `folder`: delete temporaries, restore a folder that was being replaced."""
     with naming(folder):
         for leftover in list(folder.glob(f"{REPLACED}*")):
             target = folder / leftover.name.removeprefix(REPLACED)
@@ -154,11 +130,7 @@ def clean_leftovers(folder: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, a link or a folder.
-
-    Raises:
-        RunError: the file system refuses.
-    """
+    """Delete a file, a link or a folder."""
     with naming(path):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

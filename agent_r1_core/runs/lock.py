@@ -25,10 +25,11 @@ NAME = ".lock"
 class FileLock:
     """An open file that may be locked; `release`, or dropping the last reference, closes it."""
 
-    _handle: int | None = None
+    handle = -1
+    """The file's descriptor; -1: the lock is released."""
 
     def __init__(self, path: Path, writing: bool) -> None:
-        self._handle = open_to_write(path, os.O_RDWR | os.O_CREAT) if writing else handle_to_read(path)
+        self.handle = open_to_write(path, os.O_RDWR | os.O_CREAT) if writing else handle_to_read(path)
         _open.add(self)
 
     def __del__(self) -> None:
@@ -37,17 +38,6 @@ class FileLock:
     def take(self, operation: int) -> None:
         """Lock it by `flock`; a BlockingIOError says that another holder is in the way."""
         fcntl.flock(self.handle, operation)
-
-    @property
-    def handle(self) -> int:
-        """The file's descriptor.
-
-        Raises:
-            RunError: the lock was released.
-        """
-        if self._handle is None:
-            raise RunError("this lock was released; take it again")
-        return self._handle
 
     def is_at(self, path: Path) -> bool:
         """Whether the file is still the one at `path`."""
@@ -58,8 +48,8 @@ class FileLock:
 
     def release(self) -> None:
         """Release the lock; a second call does nothing."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
+        handle, self.handle = self.handle, -1
+        if handle >= 0:
             _open.discard(self)
             with contextlib.suppress(OSError):  # a plugin has closed it, which released the lock
                 os.close(handle)
@@ -80,7 +70,7 @@ os.register_at_fork(after_in_child=_close_inherited)
 
 _MOMENTS = 20
 _MOMENT = 0.01
-"""How often, and after how many seconds each, a lock is tried again: whoever asks `is_held` has it for an instant."""
+"""How often, and after how many seconds each, a lock is tried again: `is_held` takes it for an instant."""
 
 
 class RunLock(FileLock):

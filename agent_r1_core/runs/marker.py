@@ -13,7 +13,6 @@ FOLDERS = ("trajectories", "checkpoints", "evaluations")
 
 
 def is_run(path: Path) -> bool:
-    """Whether `path` is a run directory."""
     try:
         return bool(read_json(path / MARKER).get("kind") == KIND)
     except (OSError, ValueError, AttributeError):

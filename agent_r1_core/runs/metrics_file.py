@@ -2,20 +2,22 @@
 
 Readers ignore a last line that a kill cut off; a resume removes it, and keeps the last of several lines of one step.
 NaN and infinities, which JSON lacks, are the strings "NaN", "Infinity" and "-Infinity" in the file and floats again
-when read.
+when read. `health.jsonl`, one object for every alarm that begins or ends, follows from these lines and the section
+`health` of the configuration: a resume writes it anew.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from agent_r1_core.errors import RunError
+from agent_r1_core.health.alarm import Alarm
 from agent_r1_core.opening import parse_json, read_bytes
-from agent_r1_core.runs.files import append_line, remove_torn_line, write_text
+from agent_r1_core.runs.files import append_line, write_text
 
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -60,10 +62,6 @@ class MetricsFile:
         """The step of the last line; -1 if there is none."""
         records = self.read()
         return int(records[-1]["step"]) if records else -1
-
-    def remove_torn_line(self) -> None:
-        """Delete a last line that a kill cut off."""
-        remove_torn_line(self.path)
 
     def truncate_after(self, step: int) -> None:
         """Delete the lines of later steps, and all but the last line of each step; sort the others."""
@@ -110,3 +108,39 @@ def _plain(value: float) -> float | int | str:
     if math.isfinite(number):
         return number
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+class AlarmFile:
+    """The alarms of a run in the order of their steps."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, alarms: Sequence[Alarm]) -> None:
+        write_text(self.path, "".join(map(_line, alarms)))
+
+    def append(self, alarms: Sequence[Alarm]) -> None:
+        """Add the alarms of a step."""
+        for alarm in alarms:
+            append_line(self.path, _line(alarm))
+
+    def read(self) -> list[Alarm]:
+        """All whole lines; what a kill cut off is no line.
+
+        Raises:
+            RunError: a line is none of an alarm.
+        """
+        if not self.path.exists():
+            return []
+        lines = read_bytes(self.path).split(b"\n")
+        return [self._parse(number, line) for number, line in enumerate(lines[:-1], start=1)]
+
+    def _parse(self, number: int, line: bytes) -> Alarm:
+        try:
+            return Alarm.from_json(parse_json(line))
+        except ValueError as error:
+            raise RunError(f"line {number} of {self.path} is not an alarm; delete the line") from error
+
+
+def _line(alarm: Alarm) -> str:
+    return json.dumps(alarm.to_json(), allow_nan=False) + "\n"

@@ -32,15 +32,21 @@ from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.health.alarm import Alarm
 from agent_r1_core.opening import check_inside
 from agent_r1_core.runs import directory
-from agent_r1_core.runs.checkpoint_writer import CheckpointWriter
+from agent_r1_core.runs.checkpoints import CheckpointWriter
 from agent_r1_core.runs.checksums import with_checksums
-from agent_r1_core.runs.directory import checked_name
-from agent_r1_core.runs.evaluation_file import remove_evaluation, write_evaluation
-from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+from agent_r1_core.runs.directory import ReplacedRun, checked_name
+from agent_r1_core.runs.evaluation_file import EvaluationTasks, remove_evaluation, write_evaluation
 from agent_r1_core.runs.events_file import Event, Kind
-from agent_r1_core.runs.files import clean_leftovers, remove, remove_folder, write_folder, write_json, write_text
+from agent_r1_core.runs.files import (
+    clean_leftovers,
+    remove,
+    remove_folder,
+    remove_torn_line,
+    write_folder,
+    write_json,
+    write_text,
+)
 from agent_r1_core.runs.lock import RunLock
-from agent_r1_core.runs.replaced import ReplacedRun
 from agent_r1_core.runs.run_reader import RunReader
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.trajectory import Trajectory
@@ -71,14 +77,10 @@ class Run(RunReader):
     ) -> Run:
         """Start a run, or continue one with `resume`.
 
+        A resumed run keeps its own `config` (see `write_config`), `plugins` and `recipe`.
+
         Args:
-            home: The directory that holds runs; it is created if missing.
             name: The run's name; None takes the first free `<stem>-1`, `<stem>-2`, ...
-            config: The resolved configuration. A resumed run keeps its own (see `write_config`).
-            plugins: The content of `plugins.json`. A resumed run keeps its own.
-            stem: What the names of such runs begin with.
-            recipe: The recipe's name. A resumed run keeps its own.
-            resume: Continue the run of this name.
             force: Replace a run of this name; the old one is deleted when the new one has recorded a step.
 
         Raises:
@@ -103,22 +105,14 @@ class Run(RunReader):
 
     @staticmethod
     def check_free(home: Path | str, name: str | None, *, force: bool = False) -> None:
-        """Raise early what `create` would raise, before anything expensive is prepared.
-
-        Raises:
-            ConfigError, RunError: as `create`.
-        """
+        """Raise early what `create` would raise, before anything expensive is prepared."""
         if name is not None:
             Run.bring_back(Path(home, checked_name(name)))
             directory.refuse_taken(Path(home, checked_name(name)), force)
 
     @classmethod
     def resume(cls, path: Path | str) -> Run:
-        """Open an existing run for writing and remove what killed writers left; call `truncate_after` next.
-
-        Raises:
-            RunError: there is no run, it was killed during its setup, or another process is writing it.
-        """
+        """Open an existing run for writing and remove what killed writers left; call `truncate_after` next."""
         cls.bring_back(path)
         run = cls.open(path)
         run._lock = RunLock(run.path)
@@ -131,19 +125,14 @@ class Run(RunReader):
 
     @classmethod
     def open(cls, path: Path | str) -> Run:
-        """Open an existing run for reading.
-
-        Raises:
-            RunError: there is none.
-        """
+        """Open an existing run for reading; raises a RunError if there is none."""
         if not cls.is_run(path):
             raise directory.missing(Path(path))
         return cls(Path(path))
 
     @staticmethod
     def bring_back(path: Path | str) -> None:
-        """Put back the run at `path` if its replacement by `force` was killed before the new run was set up; only for
-        whoever writes that run next."""
+        """Put back the run that a killed process was about to replace; only for a command that then writes it."""
         directory.undo_killed(Path(path))
 
     def write_config(self, config: Mapping[str, Any]) -> None:
@@ -154,17 +143,13 @@ class Run(RunReader):
         write_text(self.path / "config.yaml", dump(dict(config)))
 
     def append_metrics(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Add the metrics of a step, once per step. They are on disk when this returns.
-
-        Raises:
-            RunError: the step already has its line.
-        """
+        """Add the metrics of a step, once per step. They are on disk when this returns."""
         self._writable()
         self._metrics.append(step, metrics)
         self._forget_replaced()
 
     def append_alarms(self, alarms: Sequence[Alarm]) -> None:
-        """Add the health alarms that begin or end with a step. They are on disk when this returns."""
+        """Add the health alarms that begin or end with a step."""
         self._writable()
         self._alarms.append(alarms)
 
@@ -174,7 +159,7 @@ class Run(RunReader):
         self._alarms.write(alarms)
 
     def append_event(self, step: int, event: Kind, text: str) -> None:
-        """Add an event, which happens now. It is on disk when this returns."""
+        """Add an event, which happens now."""
         self._writable()
         self._events.append(Event(time.time(), step, event, text))
 
@@ -189,19 +174,16 @@ class Run(RunReader):
 
     def write_metric_catalogue(self, metrics: Iterable[Metric]) -> None:
         """Record what the metrics of this run mean, for readers without its plugins."""
-        self._writable()
-        write_json(self.path / "metric_catalogue.json", [metric.to_json() for metric in metrics])
+        self._write_json("metric_catalogue.json", [metric.to_json() for metric in metrics])
 
     def write_evaluation_tasks(self, tasks: EvaluationTasks) -> None:
         """Record which tasks are evaluated and which are held out of training."""
-        self._writable()
-        write_json(self.path / "evaluation_tasks.json", tasks.to_json())
+        self._write_json("evaluation_tasks.json", tasks.to_json())
 
     def write_examples(self, facts: Mapping[str, Any] | None) -> None:
         """Record which examples stand before every task; nothing if there are none."""
-        self._writable()
         if facts is not None:
-            write_json(self.path / "examples.json", dict(facts))
+            self._write_json("examples.json", dict(facts))
 
     def write_evaluation(
         self,
@@ -215,11 +197,9 @@ class Run(RunReader):
 
         Args:
             name: The file's name without `.json`; an existing file is replaced.
-            result: JSON-serialisable.
             step: The training step of the evaluated policy; a resume from an earlier step removes the file.
             episodes: What the result was computed from, one JSON-serialisable object per episode.
-            trajectories: By evaluation set, the names of the files beside it that hold episodes token by token; see
-                `evaluation_trajectories_file`.
+            trajectories: By evaluation set, the names of the files of `evaluation_trajectories_file`.
         """
         path = self.path / "evaluations" / f"{checked_name(name)}.json"
         check_inside(path.parent, self.path)
@@ -292,6 +272,10 @@ class Run(RunReader):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _write_json(self, name: str, value: Any) -> None:
+        self._writable()
+        write_json(self.path / name, value)
+
     def _tidy(self) -> None:
         """Remove what killed writers left in a run that goes on."""
         if not (self.path / "config.yaml").exists():
@@ -304,8 +288,8 @@ class Run(RunReader):
         for folder in (self.path, self.path / "trajectories", self.path / "evaluations"):
             clean_leftovers(folder)
         self.checkpoints.clean()
-        self._metrics.remove_torn_line()
-        self._events.remove_torn_line()
+        for lines in (self._metrics, self._events):
+            remove_torn_line(lines.path)
 
     def _forget_replaced(self) -> None:
         """Delete the run that this one replaces: this one has recorded a step."""

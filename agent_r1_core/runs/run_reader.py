@@ -9,28 +9,18 @@ from types import MappingProxyType
 from typing import Any
 
 from agent_r1_core.errors import ConfigError, RunError
-from agent_r1_core.health.alarm import Alarm
-from agent_r1_core.health.verdict import verdict
+from agent_r1_core.health.alarm import Alarm, verdict
 from agent_r1_core.opening import parse_json, read_text
-from agent_r1_core.runs.alarm_file import AlarmFile
-from agent_r1_core.runs.checkpoint import Checkpoint
+from agent_r1_core.runs.checkpoint import Checkpoint, RunPolicy
 from agent_r1_core.runs.checkpoints import Checkpoints
-from agent_r1_core.runs.evaluation_file import damaged_file, read_evaluation, trajectory_files
-from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
-from agent_r1_core.runs.events_file import Event, EventsFile
+from agent_r1_core.runs.directory import aside
+from agent_r1_core.runs.evaluation_file import EvaluationTasks, damaged_file, read_evaluation, trajectory_files
+from agent_r1_core.runs.events_file import Event, EventsFile, RunState
 from agent_r1_core.runs.lock import is_held
 from agent_r1_core.runs.marker import is_run
-from agent_r1_core.runs.metrics_file import MetricsFile
+from agent_r1_core.runs.metrics_file import AlarmFile, MetricsFile
 from agent_r1_core.runs.model_files import ModelFiles
-from agent_r1_core.runs.policy import RunPolicy
-from agent_r1_core.runs.replaced import aside
-from agent_r1_core.runs.state import RunState
-from agent_r1_core.runs.trajectory_file import (
-    read_advantages,
-    read_task_keys,
-    read_token_numbers,
-    read_trajectories,
-)
+from agent_r1_core.runs.trajectory_file import read_advantages, read_task_keys, read_token_numbers, read_trajectories
 from agent_r1_core.trajectory import Trajectory
 
 _STEP_FILE = re.compile(r"step_(\d{6,})\.parquet")
@@ -49,7 +39,6 @@ class RunReader:
 
     @staticmethod
     def is_run(path: Path | str) -> bool:
-        """Whether `path` is a run directory."""
         return is_run(Path(path))
 
     @property
@@ -108,9 +97,6 @@ class RunReader:
     def health(self, steps: int | None = None) -> str:
         """The verdict on the run, one to three lines: healthy, or which alarms stand, since when; not known where
         nobody watched.
-
-        Args:
-            steps: that the run has recorded; counted if left out.
         """
         alarms = self.alarms() if self._alarms.path.is_file() else None
         return verdict(alarms, self.last_step() if steps is None else steps)
@@ -153,11 +139,7 @@ class RunReader:
         return sorted(int(match[1]) for match in found if match)
 
     def evaluation_trajectories_file(self, name: str, set_name: str = "") -> Path:
-        """Where the episodes of an evaluation are token by token, if they are kept.
-
-        Args:
-            set_name: the evaluation set; empty if there is one without a name.
-        """
+        """Where the episodes of an evaluation are token by token, if they are kept."""
         return self.path / "evaluations" / f"{name}{set_name and '.'}{set_name}.parquet"
 
     def read_evaluation_trajectories(self, name: str, set_name: str = "") -> list[Trajectory]:

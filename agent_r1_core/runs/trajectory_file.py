@@ -9,7 +9,8 @@ are NaN at its actions. `examples` counts the examples before the task: their id
 has the episode alone.
 
 Numbers in lists are float32. What varies between environments is JSON text; values that JSON lacks are written as their
-`str`. The data of every page has a checksum, which readers compare; headers and footer have none.
+`str`. The data of every page has a checksum, which readers compare; headers and footer have none. Readers raise a
+RunError where a file is missing, damaged, or of another version.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agent_r1_core.contracts.encodable import encodable
+from agent_r1_core.contracts.markup import encodable
 from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.errors import NotOpened, RunError
 from agent_r1_core.parquet import BoundedParquet, open_parquet
@@ -37,17 +38,10 @@ _ROWS, _TOKENS = 1024, 2**19
 def write_trajectories(
     path: Path, step: int | None, trajectories: Iterable[Trajectory], numbers: TokenNumbers | None = None
 ) -> None:
-    """Write the trajectories of `step`, whole or not at all.
-
-    Args:
-        path: The file; an existing one is replaced.
-        step: The training step, repeated in every row; None: an evaluation of a finished policy.
-        trajectories: Any number of them, read once.
-        numbers: What an update knew of their tokens.
+    """Write the trajectories of `step`, whole or not at all; None: of an evaluation of a finished policy.
 
     Raises:
-        RunError: writing fails (disk full, read-only).
-        ValueError: a trajectory has not as many numbers as ids.
+        ValueError: `numbers`, what an update knew of a trajectory's tokens, are not as many as its ids.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -81,23 +75,13 @@ def read_trajectories(path: Path, dropped: bool = True) -> list[Trajectory]:
 
     Args:
         dropped: with the episodes that were dropped, which come last and have failed.
-
-    Raises:
-        RunError: the file is missing, damaged, or of another version.
     """
     with naming_damage(path):
         return [trajectory_of(row) for row in _rows(path, None, dropped)]
 
 
 def read_advantages(path: Path, dropped: bool = True) -> list[list[float] | None]:
-    """The advantages of a file, one row per trajectory over the ids of all its segments; None: not trained on.
-
-    Args:
-        dropped: as in `read_trajectories`.
-
-    Raises:
-        RunError: the file is missing, damaged, or of another version.
-    """
+    """The advantages of a file, one row per trajectory over the ids of all its segments; None: not trained on."""
     with naming_damage(path):
         return [row["advantages"] for row in _rows(path, ["advantages"], dropped)]
 
@@ -105,23 +89,13 @@ def read_advantages(path: Path, dropped: bool = True) -> list[list[float] | None
 def read_token_numbers(path: Path, dropped: bool = True) -> list[dict[str, list[float] | None]]:
     """What the update knew of the tokens of a file's trajectories: the numbers that `TokenNumbers` names, one row per
     trajectory over the ids of all its segments; None: nothing of this kind.
-
-    Args:
-        dropped: as in `read_trajectories`.
-
-    Raises:
-        RunError: the file is missing, damaged, or of another version.
     """
     with naming_damage(path):
         return [{name: row[name] for name in NUMBERS} for row in _rows(path, list(NUMBERS), dropped)]
 
 
 def read_task_keys(path: Path) -> set[str]:
-    """The keys, as `task_key` gives them, of the tasks that a file has episodes of which were not dropped.
-
-    Raises:
-        RunError: the file is missing, damaged, or of another version.
-    """
+    """The keys, as `task_key` gives them, of the tasks that a file has episodes of which were not dropped."""
     with naming_damage(path):
         rows = _rows(path, ["task_id", "task"], dropped=False)
         tasks = ((row["task_id"], json.loads(row["task"])) for row in rows)

@@ -19,8 +19,7 @@ from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.meter import Meter
 from agent_r1_core.learning.optimiser import OF_POLICY, Optimiser
 from agent_r1_core.learning.policy import Policy, Reference
-from agent_r1_core.learning.ranks import ONE_RANK, Ranks
-from agent_r1_core.learning.sharding import whole
+from agent_r1_core.learning.ranks import ONE_RANK, Ranks, whole
 from agent_r1_core.trajectory import Group
 
 

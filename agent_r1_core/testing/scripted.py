@@ -1,4 +1,4 @@
-"""An engine that says what it is told, through a real tokenizer: rollouts without a model."""
+"""An engine that says what it is told, through a real tokenizer: rollouts without a model. Requests in one line."""
 
 from __future__ import annotations
 
@@ -6,8 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.contracts.engine import Engine, EngineConfig, EngineModel, Generation, Request, context_digest
-from agent_r1_core.engines.stops import stop_length
+from agent_r1_core.contracts.engine import (
+    Engine,
+    EngineConfig,
+    EngineModel,
+    Generation,
+    Request,
+    Sampling,
+    context_digest,
+)
+from agent_r1_core.engines.threaded import stop_length
+from agent_r1_core.testing.model import tiny_tokenizer
 
 if TYPE_CHECKING:
     import torch
@@ -45,8 +54,6 @@ class ScriptedPolicy(Engine):
         tokenizer: Any = None,
         config: EngineConfig | None = None,
     ) -> None:
-        from agent_r1_core.testing.tokenizer import tiny_tokenizer
-
         super().__init__(config)
         self._script = script
         self._tokenizer: Any = tiny_tokenizer() if tokenizer is None else getattr(tokenizer, "raw", tokenizer)
@@ -95,3 +102,17 @@ class ScriptedPolicy(Engine):
         if length is not None:
             return ids[:length], "stop"
         return ids[:budget], "stop" if len(ids) <= budget else "length"
+
+
+def make_request(
+    ids: Sequence[int],
+    max_new_tokens: int = 8,
+    seed: int = 0,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    top_k: int = 0,
+    **more: Any,
+) -> Request:
+    """A Request; `more` are its fields besides `ids`, `sampling` and `seed`."""
+    sampling = Sampling(temperature=temperature, top_p=top_p, top_k=top_k, max_new_tokens=max_new_tokens)
+    return Request(tuple(ids), sampling, seed, **more)

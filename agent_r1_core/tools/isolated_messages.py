@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent_r1_core.contracts.json_size import check_json_size
+from agent_r1_core.contracts.json_text import check_json_size
 from agent_r1_core.tools.answer import Answer
 from agent_r1_core.tools.wording import clean_text
 

@@ -16,7 +16,7 @@ from binascii import b2a_base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agent_r1_core.contracts.json_size import longest_json
+from agent_r1_core.contracts.json_text import longest_json
 from agent_r1_core.contracts.tool import Tool
 from agent_r1_core.errors import ConfigError, ToolError
 from agent_r1_core.plugins.sources import imported_content

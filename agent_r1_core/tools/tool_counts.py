@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agent_r1_core.metrics import declared as metric
-from agent_r1_core.metrics.means import SCALE, mean_of_sum
+from agent_r1_core.metrics.rollouts import SCALE, mean_of_sum
 
 _AWAY = "away"
 """What tools call their record of whether the service behind them was away."""

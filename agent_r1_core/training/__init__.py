@@ -1,1 +1,1 @@
-"""The loop that turns tasks into a better policy, and what it stands on: assembly, hardware choice, resume."""
+"""The loop that turns tasks into a better policy, how it resumes, and what it shows and records."""

@@ -19,16 +19,12 @@ from agent_r1_core.runs.run import Run
 from agent_r1_core.training.attempts import fit_run, reassemble
 from agent_r1_core.training.progress import default_listener, showing_work
 from agent_r1_core.training.recorder import Recorder
-from agent_r1_core.training.resume import (
-    check_plugin_files,
-    check_resumable,
-    finished_run,
-    recorded_plugins,
-)
+from agent_r1_core.training.resume import check_plugin_files, check_resumable, finished_run, recorded_plugins
 from agent_r1_core.work.running import run_async, termination_interrupts, trim_memory
 
 if TYPE_CHECKING:
-    from agent_r1_core.assembly.site import Site
+    from agent_r1_core.assembly.assembly import Assembly
+    from agent_r1_core.assembly.site import OpenSite, Site
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.evaluation.evaluate import Evaluation
     from agent_r1_core.evaluation.evaluator import EvaluationPlan
@@ -92,10 +88,7 @@ def resolve(
     """The resolved configuration of a recipe, or of a run directory.
 
     Args:
-        recipe: a recipe's name or path, or a run directory. None: the recipe `default`.
-        overrides: `key=value` texts.
-        plugins: Python files to load as plugins.
-        disabled: names of plugins not to load.
+        recipe, overrides, plugins, disabled: as in `train`; the recipe may be a run directory.
         resume: whether a run is continued.
         force: continue a run even if its plugin files have changed.
         training: False for evaluations and rollouts.
@@ -170,7 +163,7 @@ def _means_a_run(recipe: str | Path) -> bool:
 def _site(
     resolved: ResolvedConfig, note: Callable[[str], None], lost: Callable[[str], None], learning: bool = True
 ) -> Iterator[Site]:
-    """Where the roles of the run are, for as long as the context lasts; `lost` is told if it ends the process.
+    """Where the roles of the run are, for as long as the context lasts; `lost` hears why, if it ends the process.
 
     Raises:
         ConfigError: the recipe names a cluster that is not there, or is too small.
@@ -182,9 +175,8 @@ def _site(
         return
     if "distributed" in resolved.unavailable:
         raise ComponentLoadError(resolved.unavailable["distributed"])
-    from agent_r1_core.distributed import ray_site
-
-    with ray_site(resolved.config.distributed, note, lost, learning) as site:
+    open_site: OpenSite = resolved.registry.function("site", resolved.config.distributed.site)
+    with open_site(resolved.config.distributed, note, lost, learning) as site:
         yield site
 
 
@@ -221,10 +213,7 @@ def _start_run(resolved: ResolvedConfig, force: bool, recorder: Recorder, site: 
     with Run.create(settings.dir, settings.name, config, plugins, stem=recipe, recipe=recipe, force=force) as run:
         try:
             with recorder.recording(run, "started", 0):
-                run.keep_model_files(assembly.model.folder)
-                run.write_evaluation_tasks(assembly.evaluation_tasks)
-                run.write_examples(assembly.sampling.get("examples"))
-                run.write_config(assembly.resolved.replace({"run.name": run.name}).dump())
+                _keep_parts(run, assembly)
                 recorder.end(*fit_run(assembly, run, recorder, site))
         except Exception:
             with suppress(RunError):  # why it failed matters more
@@ -248,16 +237,21 @@ def _resume_run(resolved: ResolvedConfig, force: bool, recorder: Recorder, site:
     return run
 
 
+def _keep_parts(run: Run, assembly: Assembly) -> None:
+    """Keep in the run what it is made of."""
+    run.keep_model_files(assembly.model.folder)
+    run.write_evaluation_tasks(assembly.evaluation_tasks)
+    run.write_examples(assembly.sampling.get("examples"))
+    run.write_config(assembly.resolved.replace({"run.name": run.name}).dump())
+
+
 def _go_on(run: Run, resolved: ResolvedConfig, recorder: Recorder, site: Site) -> tuple[End, str]:
     """Train a run that is open on from its newest whole checkpoint; returns how that ended."""
     died = unfinished_calls(run.path)
     if died is not None:
         recorder.note(died)
     assembly, done = reassemble(run, resolved, recorder, site)
-    run.keep_model_files(assembly.model.folder)
-    run.write_evaluation_tasks(assembly.evaluation_tasks)
-    run.write_examples(assembly.sampling.get("examples"))
-    run.write_config(assembly.resolved.replace({"run.name": run.name}).dump())
+    _keep_parts(run, assembly)
     steps = assembly.config.training.steps
     if done < steps:
         run.remove_model()

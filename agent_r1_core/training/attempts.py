@@ -69,11 +69,7 @@ def fit_run(
 
 
 def _fit_once(assembly: Assembly, run: Run, listener: Listener, done: int, resumed: bool) -> tuple[End, str]:
-    """Train as long as the learner lives; returns how training ended.
-
-    Raises:
-        LearnerLost: as `fit_run`.
-    """
+    """Train as long as the learner lives; returns how training ended."""
     from agent_r1_core.training.trainer import Trainer
 
     listener.begin(done, assembly.config.training.steps)

@@ -65,7 +65,7 @@ class Progress:
         self._seconds: deque[float] = deque(maxlen=_RECENT)
         self._playing: Work | None = None
         """The episodes of the current evaluation."""
-        self._lock = threading.RLock()  # work is told of by the thread that does it
+        self._lock = threading.RLock()  # the thread that works reports its work
 
     def begin(self, done: int, steps: int) -> None:
         """Draw the bar, with the steps of an earlier attempt filled."""
@@ -96,11 +96,9 @@ class Progress:
         self._draw(activity)
 
     def evaluation(self, step: int, result: EvaluationResult) -> None:
-        """Write the evaluation above the bar."""
         self.note(f"evaluation {'before training' if step == 0 else f'after step {step}'}: {result.headline()}")
 
     def note(self, text: str) -> None:
-        """Write a sentence above the bar."""
         with self._lock:
             line = self._line
             self._write("")
@@ -113,7 +111,6 @@ class Progress:
             self._write(text)
 
     def work(self, work: Work) -> None:
-        """Show long work while it goes on."""
         self._draw("" if work.ended else shown(work.line() if work.done else f"{work.what} ..."))
 
     def _draw(self, activity: str) -> None:
@@ -127,7 +124,6 @@ class Progress:
         self._write("  ".join(part for part in (bar, self._figures, left, activity) if part))
 
     def _write(self, line: str) -> None:
-        """Replace the current line."""
         with self._lock:
             self._stream.write(f"\r{' ' * len(self._line)}\r{line}" if self._line else line)
             self._stream.flush()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Recorder:
-    """Records in a run, from `recording` on, what the listener is told."""
+    """Records in a run, from `recording` on, what the listener hears."""
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
@@ -33,7 +33,7 @@ class Recorder:
 
     @contextmanager
     def recording(self, run: Run, start: Start, step: int) -> Iterator[None]:
-        """Record, in the run, that its training begins after `step`, what the listener is told meanwhile, and how it
+        """Record, in the run, that its training begins after `step`, what the listener hears meanwhile, and how it
         ends if an exception ends it."""
         self._run, self._failed = run, False
         if start == "resumed":
@@ -64,31 +64,26 @@ class Recorder:
         self._listener.note(f"error: {text}")
 
     def begin(self, done: int, steps: int) -> None:
-        """Passed on."""
         self._step = done
         self._listener.begin(done, steps)
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Passed on."""
         self._step = step
         self._listener.step(step, metrics)
 
     def episodes(self, done: int, total: int, of: str) -> None:
-        """Passed on."""
         self._listener.episodes(done, total, of)
 
     def evaluation(self, step: int, result: EvaluationResult) -> None:
-        """Passed on."""
         self._listener.evaluation(step, result)
 
     def note(self, text: str) -> None:
-        """Passed on and recorded."""
         self._listener.note(text)
         self._append("note", text)
 
     def _end_killed(self, run: Run) -> None:
         """Record the end of a training that was killed before it could."""
-        with suppress(RunError):  # whoever reads a damaged file says so
+        with suppress(RunError):  # the reader of a damaged file says so
             last, self._step = turning_point(run.events()), run.last_step()
             if last is not None and last.event in STARTS:
                 self._append("interrupted", "its process was killed, as this resume found")

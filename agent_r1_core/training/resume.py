@@ -1,7 +1,7 @@
 """What a resume needs to know: that configuration and plugins are the run's own, where it goes on, what it has lost.
 
-What came after the chosen checkpoint is repeated, so nothing of it is lost. What a run has lost before that (a line of
-metrics, a file of trajectories) can only be told.
+Steps after the chosen checkpoint are repeated, so nothing of them is lost. What a run has lost before that (a line of
+metrics, a file of trajectories) is only reported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agent_r1_core.errors import PluginError, RunError
 from agent_r1_core.opening import DOCUMENT, read_bytes
 from agent_r1_core.runs.checksums import damage_of_model
 from agent_r1_core.runs.events_file import turning_point
-from agent_r1_core.runs.reading.ranges import ranges
+from agent_r1_core.runs.reading.metrics_tail import ranges
 from agent_r1_core.runs.run import Run
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ CHANGEABLE = (
 )
 """What a resumed run may change: its length, how it is watched and which processes share the work, but not what it
 computes or what its scores mean; of components, also where something is (`ComponentConfig.movable`)."""
-
-
+HARDWARE = ("threads", "model.dtype", "model.device")
+"""What the first start chooses where the recipe says `auto`."""
 _RECORDED: dict[str, Any] = {
     **dict.fromkeys(("name", "value", "status"), str),
     **dict.fromkeys(("distribution", "version", "file_hash"), str | None),
@@ -74,10 +74,9 @@ def finished_run(resolved: ResolvedConfig, force: bool) -> Run | None:
         RunError: as `check_resumable`.
     """
     settings = resolved.config.run
-    path = None if settings.name is None else Path(settings.dir, settings.name)
-    if path is None or not Run.is_run(path):
+    if settings.name is None or not Run.is_run(Path(settings.dir, settings.name)):
         return None
-    run = Run.open(path)
+    run = Run.open(Path(settings.dir, settings.name))
     if not _is_done(run, resolved):
         return None
     check_resumable(run, resolved, force)
@@ -85,20 +84,19 @@ def finished_run(resolved: ResolvedConfig, force: bool) -> Run | None:
 
 
 def _is_done(run: Run, resolved: ResolvedConfig) -> bool:
-    with suppress(RunError):  # whoever goes on with a damaged run says what is damaged
-        last = turning_point(run.events())
-        if (
-            last is None
-            or last.event != "finished"
-            or _differences(run.config(), resolved.dump(), resolved.sources, ())
-        ):
-            return False
-        steps, newest = resolved.config.training.steps, run.checkpoints.latest()
-        if [line["step"] for line in run.metrics()] != list(range(1, steps + 1)):
-            return False
-        if newest is None or newest.step != steps or newest.damage() is not None:
-            return False
-        return run.model.is_dir() and damage_of_model(run.model) is None
+    with suppress(RunError):  # the resume itself says what is damaged
+        last, newest, steps = turning_point(run.events()), run.checkpoints.latest(), resolved.config.training.steps
+        return (
+            last is not None
+            and last.event == "finished"
+            and not _differences(run.config(), resolved.dump(), resolved.sources, ())
+            and [line["step"] for line in run.metrics()] == list(range(1, steps + 1))
+            and newest is not None
+            and newest.step == steps
+            and newest.damage() is None
+            and run.model.is_dir()
+            and damage_of_model(run.model) is None
+        )
     return False
 
 
@@ -111,13 +109,10 @@ def recorded_plugins(path: Path) -> list[dict[str, Any]]:
     if not (path / "plugins.json").is_file():
         return []
     plugins = Run.open(path).plugins()
-    if not all(_is_record(plugin) for plugin in plugins):
+    items = {"kind": str, "name": str}
+    if not all(_has(one, _RECORDED) and all(_has(item, items) for item in one["components"]) for one in plugins):
         raise RunError(f"{path / 'plugins.json'} is damaged, which lists the plugins of the run; restore the file")
     return plugins
-
-
-def _is_record(plugin: Any) -> bool:
-    return _has(plugin, _RECORDED) and all(_has(item, {"kind": str, "name": str}) for item in plugin["components"])
 
 
 def _has(value: Any, types: Mapping[str, Any]) -> bool:
@@ -149,12 +144,8 @@ def check_plugin_files(recorded: Sequence[Mapping[str, Any]]) -> None:
 def choose_checkpoint(run: Run, every: int, note: Callable[[str], None]) -> Checkpoint | None:
     """The checkpoint after which a run goes on: the newest without damage; None if the run has none yet.
 
-    If the metrics end before that checkpoint, the run goes back to a checkpoint before their end and repeats the steps
-    that lack a line; if there is none, a note names these steps.
-
-    Args:
-        every: a run writes a checkpoint at least as often.
-        note: receives sentences for the user.
+    If the metrics end before that checkpoint, the run goes back to a checkpoint before their end, at most `every` steps
+    older, and repeats the steps that lack a line; if there is none, a note names these steps.
 
     Raises:
         RunError: there are checkpoints, and all of them are damaged.
@@ -246,7 +237,7 @@ def hardware_choices(run: Run) -> dict[str, Any]:
     Raises:
         RunError: the run's configuration lacks one.
     """
-    return {key: run.setting(key) for key in ("threads", "model.dtype", "model.device")}
+    return {key: run.setting(key) for key in HARDWARE}
 
 
 def _without_places(tree: dict[str, Any], registry: Registry) -> dict[str, Any]:
@@ -271,7 +262,9 @@ def _differences(
     different = []
     for key in sorted(then.keys() | now.keys()):
         name = f"{prefix}{key}"
-        if name in changeable or name in ("sources", "run") or _chosen(name, now.get(key)):
+        if name in changeable or name in ("sources", "run"):
+            continue
+        if name in HARDWARE and now.get(key) == "auto":  # it stands for the choice that the run has made
             continue
         if key not in then and not any(one == name or one.startswith(f"{name}.") for one in set_now):
             continue
@@ -281,8 +274,3 @@ def _differences(
         elif old != new:
             different.append(name)
     return different
-
-
-def _chosen(name: str, value: Any) -> bool:
-    """Whether `auto` stands for a choice that the run has made (threads, precision, device)."""
-    return value == "auto" and name in ("threads", "model.dtype", "model.device")

@@ -15,24 +15,21 @@ from typing import TYPE_CHECKING
 
 from agent_r1_core.assembly.checkpointing import save_checkpoint, save_model
 from agent_r1_core.assembly.task_order import Order
-from agent_r1_core.config.idle_monitors import idle_monitors
+from agent_r1_core.config.training_checks import idle_monitors
 from agent_r1_core.contracts.tracker import RunInfo
 from agent_r1_core.errors import EpisodeError, LearnerLost, RunError
 from agent_r1_core.evaluation.evaluator import evaluate_sets, in_training, record_evaluation
 from agent_r1_core.evaluation.listener import Listener
+from agent_r1_core.health.information import FirstActions, mutual_information, retrieval_accuracy
 from agent_r1_core.health.watch import Watch
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.rollouts import set_metrics
-from agent_r1_core.training.information import information_metrics
-from agent_r1_core.training.step_notes import StepNotes, catalogue_of
+from agent_r1_core.training.notices import StepNotes, Trackers, catalogue_of
 from agent_r1_core.training.supply import Collected, Supply
-from agent_r1_core.training.trackers import Trackers
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.assembly import Assembly
     from agent_r1_core.evaluation.report import EvaluationResult
-    from agent_r1_core.metrics import Catalogue
-    from agent_r1_core.rollout import RolloutResult
     from agent_r1_core.runs.run import Run
     from agent_r1_core.trajectory import Group, Trajectory
 
@@ -55,15 +52,10 @@ class Trainer:
     """The step whose update the policy holds; None during an update."""
     order: Order = field(init=False)
     """The place in the order of tasks behind the `done` steps."""
-    supply: Supply = field(init=False)
-    trackers: Trackers = field(init=False)
-    health: Watch = field(init=False)
-    catalogue: Catalogue = field(init=False)
     last: dict[str, float] = field(default_factory=dict)
     """Metrics of the last recorded step."""
     stopped: str | None = None
     """Why it stopped before its last step, with what to do; None: it did not."""
-    notes: StepNotes = field(init=False)
 
     def __post_init__(self) -> None:
         self.learned_step = self.done
@@ -72,16 +64,13 @@ class Trainer:
         self.trackers = Trackers(self.assembly.trackers, self.listener.note)
         self.catalogue = catalogue_of(self.assembly.resolved)
         self.notes = StepNotes(self.listener, self.catalogue)
-        self.health = Watch(self.assembly.config.health, self._idle_monitors())
+        config = self.assembly.config
+        algorithm = self.assembly.resolved.make("algorithm", config.algorithm)
+        self.health = Watch(config.health, set(idle_monitors(config, config.algorithm.name, algorithm)))
         recorded = self.run.metrics()
         self.run.write_alarms(self.health.replay(recorded))
         if recorded:
             self.last = recorded[-1]
-
-    def _idle_monitors(self) -> set[str]:
-        config = self.assembly.config
-        algorithm = self.assembly.resolved.make("algorithm", config.algorithm)
-        return set(idle_monitors(config, config.algorithm.name, algorithm))
 
     async def fit(self) -> None:
         """Train to the last step, then write the final policy.
@@ -95,11 +84,8 @@ class Trainer:
         config = self.assembly.config
         resumed_at = (self.done or -1) if self.resumed else None
         self.run.write_metric_catalogue(self.catalogue)
-        self.trackers.open(
-            RunInfo(
-                self.run.name, str(self.run.path), config.model_dump(mode="json"), resumed_at, tuple(self.catalogue)
-            )
-        )
+        dumped = config.model_dump(mode="json")
+        self.trackers.open(RunInfo(self.run.name, str(self.run.path), dumped, resumed_at, tuple(self.catalogue)))
         try:
             await self.assembly.start(version=self.done)
             if not self.resumed:
@@ -122,7 +108,11 @@ class Trainer:
                 await self._written()
             raise
         except Exception:
-            await self._tell_if_not_written()
+            with suppress(LearnerLost):  # the checkpoint went with it
+                try:
+                    await self._written()
+                except RunError as error:  # the other error matters more
+                    self.listener.note(str(error))
             raise
         finally:
             try:
@@ -163,6 +153,7 @@ class Trainer:
     async def _learn_and_record(self, step: int, collected: Collected, started: float) -> None:
         config, rollouts, learner = self.assembly.config, self.assembly.rollouts, self.assembly.learner
         rollout, groups, played = collected.rollout, collected.groups, time.perf_counter()
+        sets = config.tasks.train
         if not config.training.max_staleness:
             await rollouts.rest()
         measured = await self._measured(step, rollout.groups)
@@ -176,7 +167,7 @@ class Trainer:
             **update.metrics,
             **measured,
             **collected.metrics,
-            **self._by_set(rollout),
+            **(set_metrics(rollout.trajectories, sets) if isinstance(sets, dict) else {}),
             metric.ROLLOUT_GROUPS_KEPT: len(groups) / max(1, len(rollout.groups)),
             metric.TIME_ROLLOUT: played - started,
             metric.TIME_UPDATE: learned - played - measured.get(metric.TIME_HEALTH, 0.0),
@@ -194,27 +185,32 @@ class Trainer:
         metrics[metric.TIME_STEP] = seconds = time.perf_counter() - started
         metrics[metric.TIME_LEARNER_WAITS] = (seconds - metrics[metric.TIME_UPDATE]) / seconds
         metrics[metric.TIME_ROLLOUTS_WAIT] = min(1.0, self.supply.idle_seconds() / seconds)
-        self.notes.undeclared(step, metrics)
+        if step == 1:
+            self.notes.undeclared(metrics)
         self._record(step, collected.order, metrics, rollout.trajectories[:_SHOWN])
         self.notes.warnings(step, update.warnings)
         if step % config.checkpoint.every == 0:
             await self._checkpoint()
 
     async def _measured(self, step: int, groups: Sequence[Group]) -> dict[str, float]:
-        """What the monitor `information` asks for in this step, of the policy that sampled it."""
+        """What the monitor `information` asks for in this step: how much the first actions of the policy that sampled
+        it depend on their prompts."""
         rule = self.assembly.config.health.information
-        due = rule is not None and rule.every > 0 and (step - 1) % rule.every == 0
-        measured = await information_metrics(self.assembly.learner, groups) if due else {}
-        if due and not measured and step == 1:
-            self.listener.note(
-                "health.information measures nothing here: no two tasks of the step have different prompts"
-            )
-        return measured
-
-    def _by_set(self, rollout: RolloutResult) -> dict[str, float]:
-        """What each of several training sets returned."""
-        sets = self.assembly.config.tasks.train
-        return set_metrics(rollout.trajectories, sets) if isinstance(sets, dict) else {}
+        if rule is None or rule.every <= 0 or (step - 1) % rule.every:
+            return {}
+        begun, chosen = time.perf_counter(), FirstActions.of(groups)
+        if chosen is None:
+            if step == 1:
+                self.listener.note(
+                    "health.information measures nothing here: no two tasks of the step have different prompts"
+                )
+            return {}
+        logprobs = await self.assembly.learner.score(chosen.prompts, chosen.actions)
+        return {
+            metric.INFORMATION: mutual_information(logprobs, chosen.own),
+            metric.RETRIEVAL: retrieval_accuracy(logprobs, chosen.own),
+            metric.TIME_HEALTH: time.perf_counter() - begun,
+        }
 
     def _evaluation_due(self, step: int) -> bool:
         settings = self.assembly.config.evaluation
@@ -233,13 +229,12 @@ class Trainer:
 
     async def _evaluate(self, step: int) -> EvaluationResult:
         evaluation = await evaluate_sets(self.assembly, self.listener, in_training(self.assembly, step))
-        await record_evaluation(
-            self.assembly, self.run, f"step_{step:06d}", evaluation, evaluation.result.to_json(), step
-        )
+        result = evaluation.result
+        await record_evaluation(self.assembly, self.run, f"step_{step:06d}", evaluation, result.to_json(), step)
         if step == 0:
-            self.trackers.log(0, evaluation.result.to_metrics(), [])
-        self.listener.evaluation(step, evaluation.result)
-        return evaluation.result
+            self.trackers.log(0, result.to_metrics(), [])
+        self.listener.evaluation(step, result)
+        return result
 
     async def _checkpoint(self) -> None:
         """Begin to save the last recorded step, unless a second interruption came between the next step's update and
@@ -248,15 +243,8 @@ class Trainer:
         await self._written()
         latest = checkpoints.latest()
         if self.done and self.learned_step == self.done and (latest is None or latest.step < self.done):
-            await save_checkpoint(
-                self.assembly.learner,
-                self.order,
-                self.run,
-                self.done,
-                config.checkpoint,
-                config.best_metric,
-                self.last,
-            )
+            learner, settings, best = self.assembly.learner, config.checkpoint, config.best_metric
+            await save_checkpoint(learner, self.order, self.run, self.done, settings, best, self.last)
             if not config.checkpoint.background:
                 await self._written()
         else:
@@ -273,12 +261,3 @@ class Trainer:
         if writer.busy:
             await asyncio.to_thread(writer.wait)
         writer.raise_error()
-
-    async def _tell_if_not_written(self) -> None:
-        """Wait likewise, where another error is being raised, which matters more."""
-        try:
-            await self._written()
-        except LearnerLost:
-            return  # the checkpoint went with it
-        except RunError as error:
-            self.listener.note(str(error))

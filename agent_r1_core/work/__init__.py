@@ -1,10 +1,9 @@
-"""Long work: how far it is and how long it will still take, told to whoever shows it."""
+"""Long work: how far it is, how long it will still take, and who shows it."""
 
 from __future__ import annotations
 
 from agent_r1_core.work.display import WorkDisplay, WorkList, is_terminal, work_row
-from agent_r1_core.work.duration import duration
-from agent_r1_core.work.work import LINE_SECONDS, Work, watched_by, working
+from agent_r1_core.work.work import LINE_SECONDS, Work, duration, watched_by, working
 
 __all__ = [
     "LINE_SECONDS",

@@ -10,8 +10,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, TextIO
 
 from agent_r1_core.terminal import shown
-from agent_r1_core.work.duration import duration
-from agent_r1_core.work.work import LINE_SECONDS, Work, watched_by
+from agent_r1_core.work.work import LINE_SECONDS, Work, duration, watched_by
 
 if TYPE_CHECKING:
     from rich.console import Console, OverflowMethod, RenderableType
@@ -45,7 +44,7 @@ class WorkDisplay:
         """Work of which a line was printed, where lines stay."""
         self._said = 0.0
         """When the last line was."""
-        self._lock = threading.RLock()  # work is told of by several threads
+        self._lock = threading.RLock()  # several threads show their work
         self._stack = ExitStack()
 
     def __enter__(self) -> WorkDisplay:
@@ -105,7 +104,6 @@ class WorkList:
         self._works: list[Work] = []
 
     def show(self, work: Work) -> None:
-        """The work begins, advances or has ended."""
         if work.ended:
             self._works = [other for other in self._works if other is not work]
         elif work not in self._works:
@@ -139,5 +137,4 @@ def work_row(work: Work, console: Console) -> RenderableType:
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether the stream is a terminal that supports colours and live lines."""
     return stream.isatty() and os.environ.get("TERM", "") != "dumb"

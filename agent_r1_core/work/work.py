@@ -17,8 +17,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from agent_r1_core.work.duration import duration
-
 _LOG = logging.getLogger(__name__)
 LINE_SECONDS = 30.0
 """Between two lines about the same work, where lines stay."""
@@ -118,7 +116,7 @@ def working(what: str, total: float | None = None, *, done: float = 0, unit: str
 
 @contextmanager
 def watched_by(show: Show) -> Iterator[None]:
-    """Let `show` be told of all work in this process, whichever thread does it, while the context lasts."""
+    """Call `show` with all work of this process, whichever thread does it, while the context lasts."""
     with _lock:
         _watchers.append(show)
     try:
@@ -144,3 +142,13 @@ def _tell(work: Work) -> None:
         show(work)
     if not watchers:
         _LOG.warning("%s", work.line())
+
+
+def duration(seconds: float) -> str:
+    """`42 s`, `3:05`, `2:10:00`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    hours, rest = divmod(whole, 3600)
+    minutes, rest = divmod(rest, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -11,5 +11,4 @@ AGENT_R1_PLUGIN_API = 1
 
 @hookimpl
 def register_tasks() -> Iterable[TaskSpec]:
-    """The one task source of this plugin."""
     return [TaskSpec("arithmetic", "agent_r1_arithmetic.source:Arithmetic", "Generated sums with whole answers")]

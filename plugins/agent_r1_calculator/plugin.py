@@ -11,5 +11,4 @@ AGENT_R1_PLUGIN_API = 1
 
 @hookimpl
 def register_tools() -> Iterable[ToolSpec]:
-    """The one tool of this plugin."""
     return [ToolSpec("calculator", "agent_r1_calculator.tool:Calculator", "Evaluates an arithmetic expression")]

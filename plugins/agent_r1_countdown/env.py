@@ -58,7 +58,6 @@ class Countdown(ToolEnv):
 
     @classmethod
     def uses_tools(cls) -> bool:
-        """It needs none."""
         return False
 
     def instructions(self) -> str:

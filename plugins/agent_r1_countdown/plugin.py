@@ -11,7 +11,6 @@ AGENT_R1_PLUGIN_API = 1
 
 @hookimpl
 def register_envs() -> Iterable[EnvSpec]:
-    """The environment of this plugin."""
     return [
         EnvSpec("countdown", "agent_r1_countdown.env:Countdown", "Reach a target with the given numbers, each once")
     ]

@@ -2,7 +2,7 @@
 
 Which entities are asked about:
 
-- A country is a state (`unclear.py`) that shares its name with no state of the USA.
+- A country is a state (not one of `NO_STATES`) that shares its name with no state of the USA.
 - A city has at least 100,000 inhabitants or is a capital. Its name is that of no country and no state of the USA, and
   nowhere is another city of a tenth of its inhabitants or more that has this name or goes by it. Of each country the
   twenty largest that remain, and the capital.
@@ -23,7 +23,45 @@ from functools import cache
 from typing import Any, Literal
 
 from agent_r1_core import Passage
-from agent_r1_geo.unclear import AMBIGUOUS_ALIASES, DISPUTED_CITIES, FORMER, NO_STATES, UNCLEAR, WITH_ARTICLE
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+FORMER = _words("AN CS")
+"""Countries that GeoNames still lists and that are no more."""
+
+NO_STATES = _words(
+    "AI AQ AS AW AX BL BM BQ BV CC CK CW CX EH FK FO GF GG GI GL GP GS GU HK HM IM IO JE KY MF MO MP MQ MS NC NF NU "
+    "PF PM PN PR PS RE SH SJ SX TC TF TK TW UM VG VI WF XK YT"
+)
+"""Territories of other states, and those that many states do not recognise."""
+
+AMBIGUOUS_ALIASES = _words("Congo")
+"""Names by pycountry that another country has as well."""
+
+UNCLEAR: dict[str, frozenset[str]] = {
+    "capital": _words("BI BJ BO CI GQ IL KI LK ME MY NR PW SZ TZ YE ZA"),
+    "continent": _words("AM AZ CY EG GE ID KZ RU TL TR"),
+    "currency": _words("BG CU SL SV ZW"),
+    "neighbours": _words("CA CU DK GB IL MA US"),
+}
+"""Countries whose fact is left out. Capital: several, moved, or the seat of government is elsewhere. Continent: on two,
+or counted to either. Currency: new, or not the only one. Neighbours: a border that is disputed, new or of a base."""
+
+DISPUTED_CITIES = _words(
+    "Donetsk Hargeysa Horlivka Jammu Jerusalem Kerch Kherson Luhansk Makiyivka Mariupol Melitopol Sebastopol "
+    "Sevastopol Simferopol Sokhumi Srinagar Tiraspol Yevpatoriya"
+)
+"""Cities that more than one state claims or holds."""
+
+WITH_ARTICLE = (
+    r"(The |United |Democratic |Republic |Central African |Dominican |Vatican)|"
+    r".*(Islands|Bahamas|Comoros|Gambia|Maldives|Philippines|Seychelles)$"
+)
+"""Countries that English names with `the`."""
+
 
 Split = Literal["train", "eval"]
 

@@ -18,10 +18,9 @@ from pydantic import Field
 
 from agent_r1_core import Metric
 from agent_r1_core.contracts.algorithm import Algorithm, AlgorithmConfig, Role
-from agent_r1_core.learning.anchors import anchor_groups
 from agent_r1_core.learning.batch import Advantages
 from agent_r1_core.learning.credit import spread_over
-from agent_r1_core.learning.groups import group_mean_advantage, group_normalised_advantage
+from agent_r1_core.learning.groups import anchor_groups, group_mean_advantage, group_normalised_advantage
 from agent_r1_core.learning.kl import LossKlEstimator
 from agent_r1_core.learning.loss import add_kl, policy_terms
 from agent_r1_core.learning.surrogate import clipped_surrogate, log_ratio

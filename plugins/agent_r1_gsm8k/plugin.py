@@ -11,7 +11,6 @@ AGENT_R1_PLUGIN_API = 1
 
 @hookimpl
 def register_tasks() -> Iterable[TaskSpec]:
-    """The one task source of this plugin."""
     return [
         TaskSpec("gsm8k", "agent_r1_gsm8k.source:GSM8K", "Grade-school word problems, from a local file or the hub")
     ]

@@ -70,5 +70,4 @@ class Bandit(World):
         return self._said
 
     def actions(self) -> Mapping[str, int]:
-        """The arms by name."""
         return dict(zip(ARMS, (RISKY, SAFE) if self.config.reverse else (SAFE, RISKY), strict=True))

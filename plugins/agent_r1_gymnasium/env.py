@@ -140,7 +140,6 @@ class Gymnasium(World):
         return {str(number): number for number in range(int(space.start), int(space.start + space.n))}
 
     def close(self) -> None:
-        """Close the environment."""
         env, self._env = self._env, None
         if env is not None:
             env.close()
@@ -155,7 +154,7 @@ def _import(name: str) -> None:
 
 
 def plain_text(rendering: str) -> str:
-    """A rendering for terminals without its escapes: a coloured character stands in brackets behind its colour.
+    """A rendering for terminals without its escapes: a coloured character is in brackets behind its colour.
 
     Environments mark by colour what their letters do not say, such as the player; without it a model cannot know.
     """

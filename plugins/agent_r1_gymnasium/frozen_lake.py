@@ -85,7 +85,6 @@ class FrozenLake(Gymnasium):
         return reward > 0
 
     def actions(self) -> Mapping[str, int]:
-        """The four directions."""
         return ACTIONS
 
     def show(self) -> str:

@@ -13,8 +13,7 @@ from pydantic import Field
 from agent_r1_core import ComponentConfig, Passage, Task, TaskSource
 from agent_r1_core.errors import TaskError
 from agent_r1_miniwiki.grammar import Type
-from agent_r1_miniwiki.names import Split
-from agent_r1_miniwiki.world import Kind, Question, World
+from agent_r1_miniwiki.world import Kind, Question, Split, World
 
 
 class MiniWiki(TaskSource):

@@ -9,13 +9,39 @@ from __future__ import annotations
 import itertools
 import random
 import string
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
 from agent_r1_core import Passage
 from agent_r1_miniwiki.grammar import COMPARISONS, NOUN_PHRASES, RELATIONS, SENTENCES, ask, chains
-from agent_r1_miniwiki.names import Split, make_name
+
+Split = Literal["train", "eval"]
+
+CONSONANTS = "bdfghjklmnprstvwyz"
+VOWELS = "aeiou"
+SYLLABLES = tuple(consonant + vowel for consonant in CONSONANTS for vowel in VOWELS)
+LAST_SYLLABLES = tuple(syllable for syllable in SYLLABLES if not syllable.endswith("e"))
+"""English stemmers cut endings with `-e` (a search index would take `Karize` and `Karive` for one word)."""
+EVAL_SHARE = 4
+"""One name in this many belongs to the split `eval`."""
+
+
+def split_of(name: str) -> Split:
+    """The split that owns a name: by a checksum of its letters, so that worlds of two splits never share one."""
+    return "eval" if zlib.crc32(name.lower().encode()) % EVAL_SHARE == 0 else "train"
+
+
+def make_name(rng: random.Random, split: Split, taken: set[str]) -> str:
+    """Draw a new name of the split and add it to `taken`; about half of the names have two syllables."""
+    while True:
+        syllables = [rng.choice(SYLLABLES) for _ in range(rng.choice((1, 2)))] + [rng.choice(LAST_SYLLABLES)]
+        name = "".join(syllables).capitalize()
+        if name not in taken and split_of(name) == split:
+            taken.add(name)
+            return name
+
 
 Kind = Literal["compositional", "bridge", "comparison"]
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from agent_r1_core.evaluation.intervals import Estimate
-from agent_r1_paper.lines import NOT_RUN, VOID, Line
-from agent_r1_paper.report import Report
+from agent_r1_paper.report import NOT_RUN, VOID, Line, Report
 from agent_r1_paper.tables import AVERAGE, COLUMNS, OUT_OF_DOMAIN
 
 
 def markdown(report: Report) -> str:
-    """The whole report."""
     matrix, (header, *lines) = report.matrix, table(report)
     changed = f", with {' '.join(matrix.overrides)}" if matrix.overrides else ""
     parts = [

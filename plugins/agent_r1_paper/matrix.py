@@ -26,7 +26,7 @@ class Cell:
     seed: int | None = None
     """None: nothing is trained; the one greedy evaluation draws nothing."""
     check: Check | None = None
-    """Whether the row is void is decided here."""
+    """The cell decides whether its row is void."""
 
     @property
     def name(self) -> str:

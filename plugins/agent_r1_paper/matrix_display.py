@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MatrixDisplay:
-    """Is told how far a matrix is; use it as a context manager."""
+    """Shows how far a matrix is; use it as a context manager."""
 
     def __init__(self, stream: TextIO | None = None, live: bool | None = None) -> None:
         self.stream = stream if stream is not None else sys.stderr

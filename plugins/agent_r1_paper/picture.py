@@ -13,12 +13,11 @@ _OURS, _PAPER = "#2a6f97", "#b8b8b8"
 
 
 def can_draw() -> bool:
-    """Whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 
 def draw(report: Report, path: Path) -> None:
-    """Bars of every row with 95 % intervals, one panel per column; the paper's number stands behind ours in grey."""
+    """Bars of every row with 95 % intervals, one panel per column; the paper's number is behind ours in grey."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -26,7 +26,6 @@ def _tables() -> list[Offer]:
 
 
 def _scales() -> list[Offer]:
-    """For `--scale`."""
     return [(scale.name, scale.about) for scale in SCALES.values()]
 
 
@@ -120,10 +119,9 @@ def _run(matrix: Matrix, store: Store, resume: bool) -> tuple[Report, dict[str, 
         KeyboardInterrupt: it was interrupted; the text says how to go on.
     """
     from agent_r1_core.work.running import termination_interrupts
-    from agent_r1_paper.cell_process import CellProcess
     from agent_r1_paper.matrix_display import MatrixDisplay
     from agent_r1_paper.report import make_report
-    from agent_r1_paper.runner import run_matrix
+    from agent_r1_paper.runner import CellProcess, run_matrix
 
     with termination_interrupts():
         store.open(matrix, resume)

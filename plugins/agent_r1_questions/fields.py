@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_r1_core import Passage, Record, TaskError, text_field
-from agent_r1_core.contracts.encodable import encodable
+from agent_r1_core.contracts.markup import encodable
 
 
 def answer_of(record: Record, key: str) -> str:

@@ -44,5 +44,4 @@ class HotpotQA(Questions):
         )
 
     def passages(self, record: Record) -> Iterable[Passage]:
-        """Its `context`."""
         return paragraphs(record)

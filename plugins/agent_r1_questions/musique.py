@@ -63,7 +63,6 @@ class MuSiQue(Questions):
         )
 
     def passages(self, record: Record) -> Iterable[Passage]:
-        """Its `paragraphs`."""
         return [Passage(str(one["title"]), str(one["paragraph_text"])) for one in _paragraphs(record)]
 
 

@@ -11,7 +11,6 @@ AGENT_R1_PLUGIN_API = 1
 
 @hookimpl
 def register_tasks() -> Iterable[TaskSpec]:
-    """The task sources of this plugin."""
     return [
         TaskSpec(
             "hotpotqa",

@@ -23,8 +23,7 @@ from collections.abc import Iterable, Sequence
 
 from agent_r1_core import Passage, Record, RecordsConfig, Task, TaskError, text_field
 from agent_r1_questions.fields import first_of, known, label_of, texts_of
-from agent_r1_questions.formats import format_of
-from agent_r1_questions.questions import Questions
+from agent_r1_questions.questions import Questions, format_of
 
 _ANSWERS = ("answers", "answer", "golden_answers")
 _PASSAGES = ("passages", "ctxs")

@@ -44,7 +44,6 @@ class TwoWikiMultihopQA(Questions):
         )
 
     def passages(self, record: Record) -> Iterable[Passage]:
-        """Its `context`."""
         return paragraphs(record)
 
     @cached_property

@@ -1,14 +1,14 @@
-"""The process reward `valid_tool_call`.
+"""The process rewards `valid_tool_call` and `supporting_titles`.
 
-It rewards the form of a call, not its use. A call is rewarded once per episode, so repeating it earns nothing, but a
-policy can still earn by many different calls: give it a small weight.
+`valid_tool_call` rewards the form of a call, not its use. A call is rewarded once per episode, so repeating it earns
+nothing, but a policy can still earn by many different calls: give it a small weight.
 """
 
 from __future__ import annotations
 
 import json
 
-from agent_r1_core import CallRecord, RewardFn, Trajectory, Turn
+from agent_r1_core import CallRecord, RewardFn, Trajectory, Turn, new_lines, supporting_titles
 
 
 class ValidToolCall(RewardFn):
@@ -31,3 +31,30 @@ def _canonical(call: CallRecord) -> str:
     return " ".join(
         text.replace("\\n", " ").replace("\\t", " ").casefold().replace('" ', '"').replace(' "', '"').split()
     )
+
+
+class SupportingTitles(RewardFn):
+    """Share of the task's supporting passages that the turn's results show for the first time in the episode.
+
+    It reads what followed the turn's action, so it sees results that end an episode, too. A title counts where it
+    stands on a line of its own, as the headings of `wiki_search` do; each pays once in an episode, so repeating a
+    search earns nothing. What the policy may itself have written into the results (a call's text with several lines)
+    pays nothing, and a title that it put there is taken as seen.
+    """
+
+    scope = "turn"
+    cap = 1.0
+
+    def score_turn(self, turn: Turn, trajectory: Trajectory) -> float:
+        """Between 0 and 1.
+
+        Raises:
+            ValueError: the task's metadata names no supporting passages.
+        """
+        titles = supporting_titles(trajectory.task)
+        if not titles:
+            raise ValueError(
+                f"task {trajectory.task.id} names no supporting passages in metadata['path']; use tasks that do, such "
+                f"as those of miniwiki, hotpotqa, 2wikimultihopqa or musique, or another reward"
+            )
+        return len(new_lines(turn, trajectory).intersection(titles)) / len(titles)

@@ -11,7 +11,6 @@ AGENT_R1_PLUGIN_API = 1
 
 @hookimpl
 def register_rewards() -> Iterable[RewardSpec]:
-    """The rewards of this plugin."""
     return [
         RewardSpec(
             "exact_match",
@@ -25,7 +24,7 @@ def register_rewards() -> Iterable[RewardSpec]:
         ),
         RewardSpec(
             "numeric_match",
-            "agent_r1_rewards.numbers:NumericMatch",
+            "agent_r1_rewards.answers:NumericMatch",
             "1 when the answer is the accepted number, however it is written",
         ),
         RewardSpec(
@@ -40,7 +39,7 @@ def register_rewards() -> Iterable[RewardSpec]:
         ),
         RewardSpec(
             "overlong",
-            "agent_r1_rewards.length:Overlong",
+            "agent_r1_rewards.form:Overlong",
             "DAPO's penalty, 0 to -1, for sampling more tokens than planned",
         ),
         RewardSpec(
@@ -50,7 +49,7 @@ def register_rewards() -> Iterable[RewardSpec]:
         ),
         RewardSpec(
             "supporting_titles",
-            "agent_r1_rewards.titles:SupportingTitles",
+            "agent_r1_rewards.calls:SupportingTitles",
             "Process reward: share of the supporting passages that the turn's results show for the first time",
         ),
     ]

@@ -11,5 +11,4 @@ AGENT_R1_PLUGIN_API = 1
 
 @hookimpl
 def register_tasks() -> Iterable[TaskSpec]:
-    """The one task source of this plugin."""
     return [TaskSpec("seeds", "agent_r1_seeds.source:Seeds", "Seeds for environments that generate their own start")]

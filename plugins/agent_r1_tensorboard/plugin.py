@@ -11,7 +11,6 @@ AGENT_R1_PLUGIN_API = 1
 
 @hookimpl
 def register_trackers() -> Iterable[TrackerSpec]:
-    """The one tracker of this plugin."""
     return [
         TrackerSpec(
             "tensorboard",

@@ -51,7 +51,6 @@ class TensorBoard(Tracker):
             self._writer.add_text("config", _code(json.dumps(run.config, indent=2, default=str, ensure_ascii=False)), 0)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """One scalar per metric."""
         for name, value in metrics.items():
             self._writer.add_scalar(name, value, step)
         self._writer.flush()

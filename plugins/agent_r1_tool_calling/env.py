@@ -83,7 +83,8 @@ class ToolCalling(ToolEnv):
         messages: list[Message] = (
             [{"role": "user", "content": task.prompt}] if isinstance(task.prompt, str) else list(task.prompt)
         )
-        system = self._system_prompt()
+        prompt = self.config.system_prompt
+        system = self.instructions() if prompt is None else Markup(prompt)
         if messages and messages[0]["role"] == "system":
             system = Markup("\n\n").join(text for text in (system, messages[0]["content"]) if text)
             messages = messages[1:]
@@ -113,10 +114,6 @@ class ToolCalling(ToolEnv):
             errors=errors,
             tool_seconds=time.perf_counter() - begun,
         )
-
-    def _system_prompt(self) -> str:
-        prompt = self.config.system_prompt
-        return self.instructions() if prompt is None else Markup(prompt)
 
     def _format(self) -> ToolFormat:
         if self.services.tool_format is None:

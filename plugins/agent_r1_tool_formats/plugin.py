@@ -11,7 +11,6 @@ AGENT_R1_PLUGIN_API = 1
 
 @hookimpl
 def register_tool_formats() -> Iterable[ToolFormatSpec]:
-    """The formats of this plugin."""
     return [
         ToolFormatSpec(
             "hermes",

@@ -99,7 +99,7 @@ class SearchTags(ToolFormat):
         return [{"role": "user", "content": Markup("\n").join(blocks)}]
 
     def read_results(self, message: Message) -> list[str]:
-        """What stands in the blocks."""
+        """The contents of the blocks."""
         content, opening, closing = str(message["content"]), "<information>", "</information>"
         if message["role"] != "user" or not (content.startswith(opening) and content.endswith(closing)):
             return []

@@ -79,7 +79,6 @@ class Trackio(Tracker):
         self._run.log({"trajectories": [self._trace(trajectory) for trajectory in trajectories]}, step=step)
 
     def close(self) -> None:
-        """Write what is queued."""
         if self._run is not None:
             with _quiet():
                 self._run.finish()

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from agent_r1_core import EngineBackend, EngineLimits, Generation, Request
 from agent_r1_core.contracts.engine import EngineModel
-from agent_r1_core.engines.module import load_module, vocabulary_size
-from agent_r1_core.engines.weights import copy_weights
+from agent_r1_core.engines.weights import copy_weights, load_module, vocabulary_size
 from agent_r1_core.errors import EngineError
 from agent_r1_transformers.batch import RunningBatch
 from agent_r1_transformers.cache import Parking

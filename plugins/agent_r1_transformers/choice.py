@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from agent_r1_core.engines.module import vocabulary_size
+from agent_r1_core.engines.weights import vocabulary_size
 from agent_r1_transformers.decoder import Decoder, SlotDecoder, WholeDecoder, last_logits
 from agent_r1_transformers.hugging import CachedDecoder, layer_shapes
 from agent_r1_transformers.lean import LeanDecoder, suits

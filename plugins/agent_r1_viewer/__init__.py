@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent_r1_core.runs.run_reader import RunReader
-    from agent_r1_viewer.notebook.inline import Inline
+    from agent_r1_viewer.notebook import Inline
 
 __all__ = ["plot", "show"]
 
@@ -28,7 +28,7 @@ def plot(run: RunReader, *metrics: str, others: Sequence[RunReader] = ()) -> Inl
     Raises:
         RunError: no run has such a metric, or a file is damaged.
     """
-    from agent_r1_viewer.notebook.curves import curves
+    from agent_r1_viewer.notebook import curves
 
     return curves((run, *others), metrics)
 
@@ -59,7 +59,7 @@ def show(
         RunError: there is no such episode, or the file is damaged.
     """
     from agent_r1_core.errors import RunError
-    from agent_r1_viewer.notebook.shown_episode import show_episode, show_evaluated
+    from agent_r1_viewer.notebook import show_episode, show_evaluated
 
     if evaluation is None and set_name is None:
         return show_episode(run, step, group, sample)

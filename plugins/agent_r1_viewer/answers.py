@@ -12,16 +12,22 @@ from agent_r1_core.errors import AgentR1Error, RunError, describe_error
 from agent_r1_core.runs.reading.found_runs import FoundRuns
 from agent_r1_core.trajectory import Trajectory
 from agent_r1_viewer.addresses import found
-from agent_r1_viewer.episode_answer import episode_answer, task_answer, text_part, tokens_answer
+from agent_r1_viewer.episode_answer import (
+    cut,
+    episode_answer,
+    messages,
+    shortened,
+    task_answer,
+    text_part,
+    tokens_answer,
+)
 from agent_r1_viewer.opened_runs import OpenedRun, OpenedRuns
 from agent_r1_viewer.reading.episode import read_episode, read_trajectory_rows
-from agent_r1_viewer.reading.episode_rows import read_places, read_rows
+from agent_r1_viewer.reading.episode_rows import read_groups, read_places, read_rows
 from agent_r1_viewer.reading.evaluation_matrix import read_matrix
-from agent_r1_viewer.reading.group_rows import read_groups
 from agent_r1_viewer.remarks import Remarks
 from agent_r1_viewer.run_answer import run_answer, summary_answer
 from agent_r1_viewer.search_answer import search_lines
-from agent_r1_viewer.shown_text import cut, messages, shortened
 
 Query = Mapping[str, str]
 _PART = 2**16

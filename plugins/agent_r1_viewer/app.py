@@ -5,15 +5,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+import gzip
+import hashlib
+import mimetypes
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 
@@ -22,14 +30,87 @@ from agent_r1_core.errors import AgentR1Error
 from agent_r1_viewer.answers import Answer, Answers, Lines, NotFound, Text
 from agent_r1_viewer.front_page import STATIC, front_page, hastened, policy
 from agent_r1_viewer.gate import Gate
-from agent_r1_viewer.line_stream import LineStream
 from agent_r1_viewer.live import Live
 from agent_r1_viewer.remarks import MOST_BYTES
-from agent_r1_viewer.static_files import StaticFiles
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_UNKNOWN = "application/octet-stream"
+_TYPES = {".js": "text/javascript"}
+"""Where the machine's own table may say something that browsers refuse."""
+
+
+class StaticFiles:
+    """An ASGI application that serves the files which a folder has when it is made, and nothing else.
+
+    Each is read and compressed once, since a page asks for two dozen of them before it shows anything.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        paths = (path for path in folder.rglob("*") if path.is_file())
+        self._files = {f"/{path.relative_to(folder).as_posix()}": _File(path) for path in paths}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with a file, or that the browser has it already."""
+        request = Request(scope)
+        file = self._files.get(scope["path"].removeprefix(scope.get("root_path", "")))
+        if file is None:
+            raise HTTPException(404)
+        await file.answer(request)(scope, receive, send)
+
+
+@dataclass(frozen=True)
+class _File:
+    path: Path
+
+    def answer(self, request: Request) -> Response:
+        packed = "gzip" in request.headers.get("accept-encoding", "")
+        headers = {"etag": self._tag, "vary": "accept-encoding"}
+        if request.headers.get("if-none-match") == self._tag:
+            return Response(status_code=304, headers=headers)
+        if packed:
+            headers["content-encoding"] = "gzip"
+        kind = _TYPES.get(self.path.suffix) or mimetypes.guess_type(self.path)[0] or _UNKNOWN
+        return Response(self._packed if packed else self._content, media_type=kind, headers=headers)
+
+    @cached_property
+    def _content(self) -> bytes:
+        return self.path.read_bytes()
+
+    @cached_property
+    def _packed(self) -> bytes:
+        return gzip.compress(self._content, mtime=0)
+
+    @cached_property
+    def _tag(self) -> str:
+        return f'"{hashlib.sha256(self._content).hexdigest()}"'
+
+
+UNREAD = 20.0
+"""Seconds that a client may leave a part unread; then its answer ends in the middle."""
+
+
+class LineStream(StreamingResponse):
+    """Lines of JSON as they are found. Few are sent at a time, others hold nothing yet; one that nobody reads ends."""
+
+    def __init__(self, parts: Generator[str], turns: asyncio.Semaphore, headers: Mapping[str, str]) -> None:
+        now = {**headers, "content-encoding": "identity"}  # compressed, lines would wait for others
+        super().__init__(parts, media_type="application/x-ndjson", headers=now)
+        self._parts = parts
+        self._turns = turns
+
+    async def stream_response(self, send: Send) -> None:
+        """Send the parts, unless nobody reads them."""
+
+        async def send_in_time(message: Message) -> None:
+            async with asyncio.timeout(UNREAD):
+                await send(message)
+
+        async with self._turns:
+            with contextlib.closing(self._parts), contextlib.suppress(TimeoutError):
+                await super().stream_response(send_in_time)
+
 
 THREADS = 4
 """Answers that are read at once."""
@@ -42,7 +123,7 @@ _COMPRESSED = 2000
 
 
 def build(answers: Answers, live: Live, token: str) -> ASGIApp:
-    """The application, for whoever has the token; `live` tells about the same runs."""
+    """The application, for those who have the token; `live` has the news about the same runs."""
     for module in _NEEDED:
         import_module(module)
     page = hastened(front_page())
@@ -93,7 +174,7 @@ def build(answers: Answers, live: Live, token: str) -> ASGIApp:
 
 async def _begin(answers: Answers, live: Live) -> None:
     """Read what the list of runs says before somebody asks."""
-    with contextlib.suppress(Exception):  # whoever asks for it is told
+    with contextlib.suppress(Exception):  # the answer itself will say it
         await live.begin()
         await asyncio.to_thread(answers.answer, ["runs"], {})
 

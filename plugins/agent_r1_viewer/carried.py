@@ -19,7 +19,6 @@ MOST = 250_000_000
 """Bytes of answers, before they are compressed."""
 MOST_EVALUATED = 100
 """Episodes of the first evaluation, and of the last."""
-_NO_PART_OF_A_PLOT: Mapping[str, Any] = {"config": None, "sources": {}}
 _NO_QUERY: Mapping[str, str] = {}
 _UNRESERVED = "-_.!~*'()"
 """What `encodeURIComponent` leaves as it is, beside letters and digits."""
@@ -48,13 +47,11 @@ class Carried:
         about = self._ask("run", run=name)
         kept = [step for step in steps if step in about["episode_steps"]]
         self._put("run", _without_places(about) | {"episode_steps": kept}, run=name)
-        self._curves(name)
+        if not self._add_whole("metrics", run=name):  # the run's page names it among its problems
+            self._put("metrics", {"steps": [], "values": {}}, run=name)
         self._evaluations(name)
         for place, step in enumerate(kept):
-            beside = {
-                "previous": kept[place - 1] if place else None,
-                "next": next(iter(kept[place + 1 :]), None),
-            }
+            beside = {"previous": kept[place - 1] if place else None, "next": next(iter(kept[place + 1 :]), None)}
             groups = self._whole("step", run=name, step=step)
             if groups is None:
                 continue
@@ -66,7 +63,6 @@ class Carried:
             self.episodes += sum(self._add_whole("episode", run=name, step=step, row=row) for row in rows)
 
     def runs(self, names: Sequence[str]) -> None:
-        """The list of runs."""
         listed = self._ask("runs")
         kept = [{**run, "path": run["name"]} for run in listed["runs"] if run["id"] in names]
         self._put("runs", {**listed, "runs": kept, "folders": []})
@@ -96,13 +92,9 @@ class Carried:
         self._packed.close()
         return self._buffer.getvalue()
 
-    def _curves(self, name: str) -> None:
-        if not self._add_whole("metrics", run=name):  # the run's page names it among its problems
-            self._put("metrics", {"steps": [], "values": {}}, run=name)
-
     def _plot(self, name: str, metrics: Sequence[str]) -> None:
         """A run with these metrics alone."""
-        self._put("run", _without_places(self._ask("run", run=name)) | dict(_NO_PART_OF_A_PLOT), run=name)
+        self._put("run", _without_places(self._ask("run", run=name)) | {"config": None, "sources": {}}, run=name)
         curves = self._ask("metrics", run=name)
         values = {metric: column for metric, column in curves["values"].items() if metric in metrics}
         self._put("metrics", curves | {"values": values}, run=name)

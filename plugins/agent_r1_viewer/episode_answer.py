@@ -4,14 +4,41 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.trajectory import Segment, Task, Trajectory, Turn
+from agent_r1_core.trajectory import Message, Segment, Task, Trajectory, Turn
 from agent_r1_viewer.reading.episode import Episode
 from agent_r1_viewer.reading.token_texts import TokenTexts
-from agent_r1_viewer.shown_text import cut, messages, shortened
+
+LONGEST = 20_000
+"""Characters of a text in an answer."""
+
+
+def messages(several: Sequence[Message]) -> list[dict[str, Any]]:
+    """Messages in order; one that is cut says its full length."""
+    return [_message(one) for one in several]
+
+
+def cut(name: str, text: str) -> dict[str, Any]:
+    """A text under its name; with its full length as `cut` if it is too long."""
+    return {name: text} if len(text) <= LONGEST else {name: text[:LONGEST], "cut": len(text)}
+
+
+def shortened(value: Any) -> Any:
+    """Nested data whose texts are not too long."""
+    if isinstance(value, str):
+        return value if len(value) <= LONGEST else f"{value[:LONGEST]} … ({len(value):,} characters)"
+    if isinstance(value, Mapping):
+        return {str(key): shortened(inner) for key, inner in value.items()}
+    return [shortened(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _message(one: Message) -> dict[str, Any]:
+    names = {"name": str(one["name"])} if one.get("name") is not None else {}
+    return {"role": one["role"], **names, **cut("content", one["content"])}
+
 
 TOKENS = 20_000
 """In one answer: of an episode's segments together, the first ones first, or of one segment that is asked for."""
@@ -64,7 +91,6 @@ def episode_answer(episode: Episode, texts: TokenTexts | None) -> dict[str, Any]
 
 
 def task_answer(task: Task) -> dict[str, Any]:
-    """A task."""
     prompt = shortened(task.prompt) if isinstance(task.prompt, str) else messages(task.prompt)
     about = {"id": task.id, "prompt": prompt, "answers": shortened(list(task.answers))}
     return about | {"seed": None if task.seed is None else str(task.seed)}

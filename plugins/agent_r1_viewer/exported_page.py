@@ -88,7 +88,10 @@ def page(places: Sequence[Path | str], address: str) -> str:
 
 def _html(packed: bytes, start: str) -> str:
     """The page with everything inside."""
-    modules = json.dumps({"imports": {f"viewer/{name}": _url(name) for name in _modules()}})
+    inside = {name: base64.b64encode((STATIC / name).read_bytes()).decode() for name in _modules()}
+    modules = json.dumps(
+        {"imports": {f"viewer/{name}": f"data:text/javascript;base64,{data}" for name, data in inside.items()}}
+    )
     text, scripts, styles = front_page(), [_inside(_DRAWING, "script"), modules], list[str]()
 
     def style(match: re.Match[str]) -> str:
@@ -121,10 +124,6 @@ def _modules() -> list[str]:
         for path in STATIC.rglob("*.js")
         if not path.is_relative_to(STATIC / "vendor")
     )
-
-
-def _url(name: str) -> str:
-    return f"data:text/javascript;base64,{base64.b64encode((STATIC / name).read_bytes()).decode()}"
 
 
 def _inside(name: str, element: str) -> str:

@@ -62,7 +62,7 @@ class Gate:
         await (refused or self._app)(scope, receive, send_with_headers)
 
     def _given(self, scope: Scope) -> str | None:
-        """The cookie for whoever opens the first page with the token."""
+        """The cookie for those who open the first page with the token."""
         shown = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if scope["path"] != "/" or not self._fits(shown):
             return None

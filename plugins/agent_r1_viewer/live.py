@@ -20,7 +20,7 @@ from agent_r1_viewer.opened_runs import OpenedRun, OpenedRuns
 SECONDS = 0.8
 """Between two looks."""
 SILENCE = 15.0
-"""Seconds after which a page that hears nothing is told that the server lives."""
+"""Seconds without news after which a page hears that the server lives."""
 PARTS = {
     "metrics": ("metrics.jsonl",),
     "episodes": ("trajectories",),
@@ -41,12 +41,11 @@ class Live:
     """The watcher, and the pages that listen to it.
 
     Every change has a number. An answer says the number of the last change before it, its `position`, and a page that
-    listens from there on misses nothing and is told nothing twice.
+    listens from there on misses nothing and hears nothing twice.
     """
 
-    def __init__(self, runs: OpenedRuns, seconds: float = SECONDS) -> None:
+    def __init__(self, runs: OpenedRuns) -> None:
         self._runs = runs
-        self._seconds = seconds
         self._pages: dict[asyncio.Queue[str | None], frozenset[str]] = {}
         self._task: asyncio.Task[None] | None = None
         self._looked = asyncio.Event()
@@ -61,7 +60,7 @@ class Live:
 
     @property
     def position(self) -> str:
-        """Where an answer stands that is read now; empty before the first look."""
+        """The number of the last change before an answer that is read now; empty before the first look."""
         return "" if self._seen is None else self._at(self._dropped + len(self._changes))
 
     async def begin(self) -> None:
@@ -85,7 +84,7 @@ class Live:
             for missed in self._since(since, runs):
                 page.put_nowait(missed)
             await self._looked.wait()
-            yield "event: watching\ndata: {}\n\n"  # from now on, every change is told
+            yield "event: watching\ndata: {}\n\n"  # from now on, the page hears of every change
             while not self._closed:
                 try:
                     told = await asyncio.wait_for(page.get(), SILENCE)
@@ -113,10 +112,10 @@ class Live:
                 await self._look(set().union(*self._pages.values()) if all(self._pages.values()) else None)
                 took = time.monotonic() - begun
                 self._looked.set()
-                await asyncio.sleep(max(self._seconds, _REST * took))
+                await asyncio.sleep(max(SECONDS, _REST * took))
         finally:
             self._task = None
-            self._looked.set()  # whoever waits for a look that failed hears nothing, and is not kept
+            self._looked.set()  # a page that waits for a look that failed hears nothing, and goes
 
     async def _look(self, wanted: set[str] | None) -> None:
         """Look at some runs, or at all, and tell what is new about them."""

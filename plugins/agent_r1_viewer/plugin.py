@@ -11,7 +11,6 @@ AGENT_R1_PLUGIN_API = 1
 
 @hookimpl
 def register_commands() -> Iterable[CommandSpec]:
-    """The one command of this plugin."""
     return [
         CommandSpec(
             "view",

@@ -32,7 +32,6 @@ class Remark:
     note: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
         return asdict(self) | {"tags": list(self.tags)}
 
 

@@ -1,4 +1,4 @@
-"""Serves the viewer on this machine until it is told to stop; open pages do not keep it."""
+"""Serves the viewer on this machine until a signal ends it; open pages do not hold it up."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Viewer(uvicorn.Server):
 
         Args:
             found: the runs.
-            token: of whoever may see them.
+            token: who has it may see them.
             ready: is called when the page can be opened.
         """
         answers = Answers(found, Remarks())
@@ -88,6 +88,6 @@ def listen(port: int | None) -> socket.socket:
 
 
 def serve(found: FoundRuns, opened: socket.socket, token: str, ready: Callable[[], None]) -> None:
-    """Serve whoever has the token until Ctrl-C or SIGTERM."""
+    """Serve those who have the token until Ctrl-C or SIGTERM."""
     with contextlib.suppress(KeyboardInterrupt), contextlib.closing(opened):
         Viewer(found, token, ready).run(sockets=[opened])

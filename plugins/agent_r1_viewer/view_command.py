@@ -106,7 +106,7 @@ def _serve(places: list[str] | None, port: int | None, no_open: bool) -> None:
 
 def _export(places: list[str], file: Path, steps: str | None, force: bool) -> None:
     from agent_r1_core.runs.files import write_text
-    from agent_r1_core.runs.reading.ranges import ranges
+    from agent_r1_core.runs.reading.metrics_tail import ranges
     from agent_r1_viewer.exported_page import STEPS, export
 
     check_target(file)

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from agent_r1_core import EngineBackend, EngineLimits, Generation, Request, Sampling, working
+from agent_r1_core.contracts.engine import context_digest
 from agent_r1_core.errors import EngineError
 from agent_r1_vllm.arguments import check_machine, engine_arguments
 from agent_r1_vllm.environment import starting
-from agent_r1_vllm.requests import generation, sampling_params
 from agent_r1_vllm.watch import watch
 from agent_r1_vllm.weights import handed_over, weights_of_folder
 
@@ -197,3 +197,51 @@ def _cannot_serve(model: EngineModel, error: Exception) -> EngineError:
 def _reason(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def sampling_params(request: Request) -> Any:
+    """vLLM's `SamplingParams`: the request's options, ids and log-probs returned at the end, no stops of vLLM's own.
+
+    Stop strings are matched on the decoded text, special tokens included; vLLM keeps the whole token that completes
+    one.
+    """
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    return SamplingParams(
+        max_tokens=request.sampling.max_new_tokens,
+        temperature=request.sampling.temperature,
+        top_p=request.sampling.top_p,
+        top_k=request.sampling.top_k,
+        seed=request.seed,
+        stop=list(request.stop_strings),
+        stop_token_ids=list(request.stop_ids),
+        ignore_eos=True,
+        logprobs=0,
+        detokenize=bool(request.stop_strings),
+        skip_special_tokens=False,
+        spaces_between_special_tokens=False,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+    )
+
+
+def generation(output: Any) -> Generation:
+    """The contract's `Generation` from vLLM's finished `RequestOutput`; `context` digests the ids that vLLM recorded.
+
+    Raises:
+        EngineError: vLLM gave up the request.
+    """
+    [completion] = output.outputs
+    if completion.finish_reason not in ("stop", "length"):
+        raise EngineError(
+            f"vLLM ended a request with {completion.finish_reason!r} after {len(completion.token_ids)} ids; "
+            "generate it again, or start the engine anew"
+        )
+    ids = tuple(completion.token_ids)
+    logprobs = tuple(float(place[token].logprob) for place, token in zip(completion.logprobs, ids, strict=True))
+    spans = [(int(span.version), span.end - span.start) for span in completion.weight_versions or ()]
+    version = spans[-1][0] if spans else 0
+    versions = tuple(spans) if len(spans) > 1 else ()
+    return Generation(
+        ids, logprobs, completion.finish_reason, context_digest(output.prompt_token_ids), version, versions
+    )

@@ -53,7 +53,7 @@ class Part(Protocol):
         ...
 
     def build(self, passages: Passages, corpus: str, folder: Path) -> dict[str, Any]:
-        """Build it in `folder`, or finish what stands there; returns what the manifest says of it."""
+        """Build it in `folder`, or finish what is there; returns what the manifest says of it."""
         ...
 
 
@@ -81,7 +81,7 @@ def build_index(
         source: the passages.
         parts: how they will be searched.
         target: a folder that does not exist.
-        say: told what the user should know.
+        say: called with what the user should know.
 
     Raises:
         ConfigError: the folder exists, an interrupted build there has other options, or a part cannot be built.

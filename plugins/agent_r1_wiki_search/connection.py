@@ -15,7 +15,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from agent_r1_core.contracts.json_size import check_json_size
+from agent_r1_core.contracts.json_text import check_json_size
 
 CALL_SECONDS = 10.0
 """For a call without a deadline."""
@@ -161,9 +161,8 @@ class Connection:
             return f"{type(error).__name__}: {error}".rstrip(": ")
         except RuntimeError as error:  # the client was closed
             return str(error)
-        return Reply(response.status_code, _json(bytes(content), longest)), _seconds(
-            response.headers.get("Retry-After")
-        )
+        after = response.headers.get("Retry-After", "")
+        return Reply(response.status_code, _json(bytes(content), longest)), float(after) if after.isdigit() else 0.0
 
 
 def _json(content: bytes, longest: int) -> Any:
@@ -172,7 +171,3 @@ def _json(content: bytes, longest: int) -> Any:
         return json.loads(content)
     except ValueError:
         return None
-
-
-def _seconds(header: str | None) -> float:
-    return float(header) if header is not None and header.isdigit() else 0.0

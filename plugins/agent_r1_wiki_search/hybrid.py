@@ -40,7 +40,6 @@ class HybridSearcher:
         return {**dense, "backend": "hybrid", **fusion}
 
     def close(self) -> None:
-        """Close both."""
         for searcher in self._searchers:
             searcher.close()
 

@@ -38,7 +38,7 @@ class Stored:
     repeated: int
     """Passages that were left out since they stood before."""
     first_repeated: str | None
-    """Where the first of them stands."""
+    """The place of the first of them."""
 
 
 class Passages:

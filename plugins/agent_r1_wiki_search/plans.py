@@ -51,11 +51,7 @@ def parts_of(plan: Plan) -> list[Part]:
     for name, why in plan.idle().items():
         if getattr(plan, name) is not None:
             raise ConfigError(f"{name} has no effect, since {why}; leave it out")
-    return [_lexical(plan) if name == "tantivy" else _dense(plan) for name in PARTS[plan.backend]]
-
-
-def _lexical(plan: Plan) -> Part:
-    return TantivyPart(bool(plan.stemmer))
+    return [TantivyPart(bool(plan.stemmer)) if name == "tantivy" else _dense(plan) for name in PARTS[plan.backend]]
 
 
 def _dense(plan: Plan) -> Part:

@@ -11,7 +11,6 @@ AGENT_R1_PLUGIN_API = 1
 
 @hookimpl
 def register_tools() -> Iterable[ToolSpec]:
-    """The one tool of this plugin."""
     return [
         ToolSpec(
             "wiki_search",
@@ -23,7 +22,6 @@ def register_tools() -> Iterable[ToolSpec]:
 
 @hookimpl
 def register_commands() -> Iterable[CommandSpec]:
-    """Those of `agent-r1 wiki`."""
     return [
         CommandSpec("wiki build", "agent_r1_wiki_search.commands:build", "Build an index of a corpus."),
         CommandSpec("wiki serve", "agent_r1_wiki_search.serve_command:serve", "Search an index for others over HTTP."),

@@ -7,14 +7,51 @@ service away, others try once, until one is answered. What another index than th
 from __future__ import annotations
 
 import logging
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
 from agent_r1_core import Passage, ToolError
-from agent_r1_wiki_search.answer_cache import AnswerCache
 from agent_r1_wiki_search.connection import LONGEST, Call, Connection, NoAnswer, Reply
 from agent_r1_wiki_search.searcher import Hit
+
+
+class AnswerCache:
+    """The answers to past queries; those used last stay. Safe to use from several threads."""
+
+    def __init__(self, passages: int) -> None:
+        """`passages` bounds what all answers hold together; an empty answer counts as one. 0: keep nothing."""
+        self._most = passages
+        self._held = 0
+        self._lock = threading.Lock()
+        self._answers: OrderedDict[tuple[str, int], list[Hit]] = OrderedDict()
+
+    def get(self, query: str, top_k: int) -> list[Hit] | None:
+        """The answer to this query; None: it is not here."""
+        with self._lock:
+            answer = self._answers.get((query, top_k))
+            if answer is not None:
+                self._answers.move_to_end((query, top_k))
+            return answer
+
+    def put(self, query: str, top_k: int, answer: list[Hit]) -> None:
+        """Keep an answer, and drop what was not used for longest."""
+        if _size(answer) > self._most:
+            return
+        with self._lock:
+            replaced = self._answers.pop((query, top_k), None)
+            self._held += _size(answer) - (0 if replaced is None else _size(replaced))
+            self._answers[query, top_k] = answer
+            while self._held > self._most:
+                _, dropped = self._answers.popitem(last=False)
+                self._held -= _size(dropped)
+
+
+def _size(answer: list[Hit]) -> int:
+    return max(1, len(answer))
+
 
 LOADING_SECONDS = 600.0
 """For a service that is still loading its index when the tool opens."""
@@ -68,7 +105,7 @@ class RemoteSearcher:
         Args:
             queries: what to look for.
             top_k: hits per query.
-            call: its deadline; it is told what it took.
+            call: its deadline; what it took is written there.
 
         Raises:
             Unavailable: the service does not answer in time, or answers for another index.

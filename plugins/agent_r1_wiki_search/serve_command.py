@@ -61,7 +61,7 @@ def serve(
     if missing := [name for name in _PACKAGES if find_spec(name) is None]:
         raise ConfigError(f"serve needs {' and '.join(missing)}; run `pip install 'agent-r1[serve]'`")
     from agent_r1_wiki_search.service.batching import BatchLimits
-    from agent_r1_wiki_search.service.server import Address, listen, run_service, url_of
+    from agent_r1_wiki_search.service.server import listen, run_service, url_of
 
     if not index.exists():
         raise TaskError(
@@ -72,7 +72,7 @@ def serve(
     idle = [f"--{name}" for name, value in options.items() if value is not None]
     if idle and not index.is_dir():
         raise ConfigError(f"{index} is no index folder, so {' and '.join(idle)} would have no effect; leave it out")
-    listening = listen(Address(host, port))
+    listening = listen(host, port)
     url = url_of(listening)
     _say(f"loading {index}")
 

@@ -47,7 +47,6 @@ class Transport(httpx2.BaseTransport):
         return httpx2.Response(response.status, headers=response.headers, stream=_Body(response))
 
     def close(self) -> None:
-        """Close all connections."""
         self._pool.close()
 
 

@@ -69,7 +69,6 @@ class Structure:
     """Of a vector in HNSW's graph."""
 
     def parameters(self) -> dict[str, Any]:
-        """What was asked for."""
         own: dict[str, dict[str, Any]] = {
             "ivf_pq": {"lists": self.lists, "code_bytes": self.code_bytes},
             "hnsw": {"links": self.links},
@@ -131,7 +130,7 @@ class Structure:
             )
 
     def describe(self, count: int, dimension: int) -> tuple[str, dict[str, Any]]:
-        """FAISS's description of an index of so many vectors, and what stands in the manifest.
+        """FAISS's description of an index of so many vectors, and what the manifest says of it.
 
         Raises:
             ConfigError: the vectors are too few.
@@ -218,7 +217,6 @@ class FaissVectors:
         self._lock = threading.Lock() if self._index is not index else None  # an index on a GPU serves one at a time
 
     def search(self, queries: numpy.ndarray, top_k: int) -> tuple[numpy.ndarray, numpy.ndarray]:
-        """As `Vectors.search`."""
         wanted = top_k * _CANDIDATES if self._kind == "ivf_pq" else top_k
         if self._lock is None:
             scores, numbers = self._index.search(queries, wanted)

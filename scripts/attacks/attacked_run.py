@@ -8,15 +8,16 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+import psutil
+from attacks.kills import started
+
 from agent_r1_core.runs.run import Run
 from agent_r1_core.trajectory import Trajectory
-from attacks.family import Family
-from attacks.kills import started
 
 STEPS = 15
 EPISODES = 16
@@ -139,10 +140,10 @@ class AttackedRun:
     def _await_moment(self, kill: Kill) -> bool:
         """Wait for the moment of a kill; False: the run has ended before, or goes on no more."""
         titles = (ROLLOUT, LEARNER) if kill.victim == MACHINE else VICTIMS[kill.victim][0]
-        if not self._await(lambda: self._recorded >= kill.after and (kill.after or self._there([ROLLOUT]))):
+        if not self._await(lambda: self._recorded >= kill.after and (kill.after or self._family.named(ROLLOUT))):
             return False
         end = time.monotonic() + kill.delay
-        return self._await(lambda: time.monotonic() >= end and self._there(titles))
+        return self._await(lambda: time.monotonic() >= end and all(map(self._family.named, titles)))
 
     def _await(self, happened: Callable[[], object]) -> bool:
         """Wait until something has happened; False: the run has ended before, or goes on no more."""
@@ -153,19 +154,17 @@ class AttackedRun:
             self._look()
         return True
 
-    def _there(self, titles: Sequence[str]) -> bool:
-        """Whether there are workers of these classes."""
-        return all(self._family.named(title) for title in titles)
-
     def _strike(self, victim: str) -> None:
         titles, signum = VICTIMS[victim]
         killed = Killed(victim, self._phase(), hit=not titles and self._process.poll() is None)
         self.killed.append(killed)
         said = self._run.with_suffix(".log").stat().st_size
         for title in sorted(set(titles)):
-            there = self._family.named(title)
-            for member in self._rng.sample(there, min(titles.count(title), len(there))):
-                killed.hit |= self._family.signal(member, signum)
+            there = list(self._family.named(title))
+            for process in self._rng.sample(there, min(titles.count(title), len(there))):
+                with suppress(psutil.NoSuchProcess):
+                    process.send_signal(signum)
+                    killed.hit = True
         self._open.append((self.killed[-1], time.monotonic()))
         if victim in OF_RAY:
             self._await_sentence(said)
@@ -190,7 +189,8 @@ class AttackedRun:
         """Note the steps and processes that are there now."""
         time.sleep(0.05)
         self._family.look(self._ancestor)
-        step = _last_step(self._run)
+        metrics = self._run / "metrics.jsonl"
+        step = metrics.read_bytes().count(b"\n") if metrics.is_file() else 0
         if step > self._recorded:
             now = time.monotonic()
             for killed, when in self._open:
@@ -204,7 +204,7 @@ class AttackedRun:
             return "it ends"
         if not self._recorded and not (self._run / "metrics.jsonl").is_file():
             return "it starts"
-        learners = [member.title for member in self._family.named(LEARNER)]
+        learners = self._family.named(LEARNER).values()
         if not learners or any(title.endswith((".start", ".place", ".__init__")) for title in learners):
             return "it starts" if not self._open else "workers are replaced"
         if any(self._run.glob("checkpoints/.tmp-*")):
@@ -221,9 +221,10 @@ class AttackedRun:
         for family in (*self._killed_families, self._family):
             while family.alive() and time.monotonic() < deadline:
                 time.sleep(0.1)
-            for member in family.alive():
-                self.faults.append(f"process {member.title} is left")
-                family.signal(member, signal.SIGKILL)
+            for process, title in family.alive().items():
+                self.faults.append(f"process {title} is left")
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
 
     def _judge(self) -> None:
         """Every step once, and all files agree."""
@@ -243,7 +244,7 @@ class AttackedRun:
             self.faults.append(f"it cannot be read: {type(error).__name__}: {error}")
 
     def _judge_step(self, line: dict[str, float], episodes: Sequence[Trajectory]) -> None:
-        """A step's line of metrics tells of the episodes in its file, and of no others."""
+        """A step's metrics must be those of the episodes in its file, and of no others."""
         counted, different = line["rollout/episodes"], len({one.id for one in episodes})
         if not counted == different == len(episodes) == EPISODES:
             self.faults.append(
@@ -257,9 +258,33 @@ class AttackedRun:
         return " / ".join(line for line in lines[-4:] if line)
 
 
-def _last_step(run: Path) -> int:
-    """The last step that is recorded."""
-    try:
-        return (run / "metrics.jsonl").read_bytes().count(b"\n")
-    except OSError:
-        return 0
+class Family:
+    """All processes that were ever seen below some process, and what each was called last."""
+
+    def __init__(self) -> None:
+        self._seen: dict[psutil.Process, str] = {}
+
+    def look(self, ancestor: int) -> None:
+        """Note who is there."""
+        with suppress(psutil.Error):
+            for process in psutil.Process(ancestor).children(recursive=True):
+                with suppress(psutil.Error):
+                    self._seen[process] = " ".join(process.cmdline()).strip()
+
+    def alive(self) -> dict[psutil.Process, str]:
+        """Those that have not ended, with their titles."""
+        return {process: title for process, title in self._seen.items() if _lives(process)}
+
+    def named(self, title: str) -> dict[psutil.Process, str]:
+        """Those that live and whose title begins so, or whose program is called so."""
+        return {
+            process: own
+            for process, own in self.alive().items()
+            if own.startswith(title) or own.partition(" ")[0].rpartition("/")[2] == title
+        }
+
+
+def _lives(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    return False

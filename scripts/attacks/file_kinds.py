@@ -20,8 +20,7 @@ from agent_r1_core.config import TrainingConfig, load_config
 from agent_r1_core.contracts.json_text import to_json
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.evaluation.result_file import ResultFile
-from agent_r1_core.health.settings import HealthConfig
-from agent_r1_core.health.watch import Watch
+from agent_r1_core.health.watch import HealthConfig, Watch
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.plugins import Registry
@@ -87,17 +86,16 @@ def kinds(folder: Path, run: Run) -> list[Kind]:
         return ChatTokenizer.from_folder(source.folder), Policy.load(source.folder)
 
     written = {
-        "recipe.yaml": RECIPE,
-        "gsm8k.jsonl": "".join(json.dumps(record) + "\n" for record in GSM8K),
+        "gsm8k.jsonl": _lines(GSM8K),
         "gsm8k.json": json.dumps(GSM8K),
         "hotpotqa.json": json.dumps(HOTPOTQA),
         "2wikimultihopqa.json": json.dumps([record | {"evidences": [["A", "is", "B"]]} for record in HOTPOTQA]),
-        "musique.jsonl": "".join(json.dumps(record) + "\n" for record in MUSIQUE),
+        "musique.jsonl": _lines(MUSIQUE),
         "bamboogle.csv": 'Question,Answer\n"Who, then?",Ann\nWhere?,Oslo\n',
-        "conversations.jsonl": "".join(json.dumps(record) + "\n" for record in SHOWN),
-        "qa.jsonl": "".join(json.dumps(record) + "\n" for record in OWN),
+        "conversations.jsonl": _lines(SHOWN),
+        "qa.jsonl": _lines(OWN),
     }
-    for name, text in written.items():
+    for name, text in (written | {"recipe.yaml": RECIPE}).items():
         (folder / name).write_text(text)
     # Beside its run the model is checked by its checksums, before anything reads what may deceive.
     shutil.copytree(run.model, folder / "model", ignore=shutil.ignore_patterns(MODEL_CHECKSUMS, "*.md"))
@@ -117,15 +115,8 @@ def kinds(folder: Path, run: Run) -> list[Kind]:
         return opened.checkpoints.all(), tasks and policy.chosen_by and tasks.behind(policy.chosen_by)
 
     found = [
+        *(Kind(folder / name, tasks(Path(name).stem)) for name in written),
         Kind(folder / "recipe.yaml", load_config),
-        Kind(folder / "gsm8k.jsonl", tasks("gsm8k")),
-        Kind(folder / "gsm8k.json", tasks("gsm8k")),
-        Kind(folder / "hotpotqa.json", tasks("hotpotqa")),
-        Kind(folder / "2wikimultihopqa.json", tasks("2wikimultihopqa")),
-        Kind(folder / "musique.jsonl", tasks("musique")),
-        Kind(folder / "bamboogle.csv", tasks("bamboogle")),
-        Kind(folder / "conversations.jsonl", tasks("conversations")),
-        Kind(folder / "qa.jsonl", tasks("qa")),
         Kind(run.path / "run.json", lambda _: Run.open(run.path)),
         Kind(run.path / "config.yaml", lambda _: opened.config()),
         Kind(run.path / "config.yaml", load_config),
@@ -149,6 +140,10 @@ def kinds(folder: Path, run: Run) -> list[Kind]:
     ]
     models = [run.model / "config.json", run.model / MODEL_CHECKSUMS, *sorted((folder / "model").iterdir())]
     return found + [Kind(path, model) for path in models]
+
+
+def _lines(records: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
 
 
 def _shown(run: Path, step: int) -> list[Path]:

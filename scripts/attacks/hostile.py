@@ -17,8 +17,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from attacks.outcome import leave_trace
+
 from agent_r1_core import ToolContext, ToolError, tool
-from attacks.traces import leave_trace
 
 
 class Rude(BaseException):
@@ -62,17 +63,9 @@ def _recurse() -> int:
     return 1 + _recurse()
 
 
-def _leave_a_thread() -> None:
-    threading.Thread(target=time.sleep, args=(1.0,), daemon=True).start()
-
-
 def _twins() -> None:
     """Leave a child that returns from the call, too."""
     os.fork()
-
-
-def _close_all() -> None:
-    os.closerange(3, 256)
 
 
 def _write_everywhere() -> None:
@@ -112,7 +105,7 @@ QUIET: dict[str, Callable[[], Any]] = {
     "stderr": lambda: setattr(sys, "stderr", None),
     "environment": lambda: os.environ.update(PATH=""),
     "collector": gc.disable,
-    "thread": _leave_a_thread,
+    "thread": lambda: threading.Thread(target=time.sleep, args=(1.0,), daemon=True).start(),
     "hang": lambda: time.sleep(0.6),
 }
 DEADLY: dict[str, Callable[[], Any]] = {
@@ -120,7 +113,7 @@ DEADLY: dict[str, Callable[[], Any]] = {
     "abort": os.abort,
     "segmentation fault": lambda: ctypes.string_at(0),
     "twins": _twins,
-    "close": _close_all,
+    "close": lambda: os.closerange(3, 256),
     "write": _write_everywhere,
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),

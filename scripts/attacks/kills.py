@@ -16,20 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attacks.outcome import EXACT, Outcome, Plan
+
 from agent_r1_cli.guard import INTERRUPTED
 from agent_r1_core.runs.events_file import ENDS, STARTS
 from agent_r1_core.runs.reading.summary import RunSummary
 from agent_r1_core.runs.run import Run
 from agent_r1_core.runs.run_reader import RunReader
-from attacks.outcome import Outcome, Plan
 
 RUNS = 100
 PATIENCE = 300.0
 """Seconds that a command may take."""
 SETTINGS = (
-    "deterministic=true",
-    "threads=1",
-    "model.dtype=float32",
+    *EXACT,
     "tasks.train.size=16",
     "tasks.eval.size=6",
     "training.steps=5",
@@ -55,11 +54,6 @@ class Attack:
     """When each attempt is killed: a share of an undisturbed run's time, from its first file on."""
     aimed: bool
     """Whether to kill it, from that moment on, as soon as it writes a checkpoint."""
-
-    @property
-    def target(self) -> str:
-        """What it aims at."""
-        return "a run that writes a checkpoint" if self.aimed else "a run"
 
     def __str__(self) -> str:
         when = " and ".join(f"{moment:.2f}" for moment in self.moments)
@@ -87,15 +81,14 @@ def kill_runs(plan: Plan) -> Outcome:
         for attack, (ends, resumed, run) in zip(attacks, results, strict=True):
             for status in ends:
                 killed = status in (-signal.SIGKILL, INTERRUPTED)
-                outcome.attack(attack.target, reached=killed)
+                outcome.attack("a run that writes a checkpoint" if attack.aimed else "a run", reached=killed)
                 outcome.counts[f"{attack.signal.name}{attack.aimed * ' writing a checkpoint'}"] += killed
             if None in (*ends, resumed):
                 outcome.faults.append(f"{attack}: a command did not end within {PATIENCE:g} seconds")
             outcome.counts["resumed"] += resumed == 0
             faults = differences(expected, run)
             if faults:
-                more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
-                outcome.faults.append(f"{attack}: {', '.join(faults[:3])}{more}")
+                outcome.faults.append(f"{attack}: {len(faults)} faults: {', '.join(faults[:3])}")
     return outcome
 
 
@@ -103,6 +96,7 @@ def fingerprint(run: Path) -> dict[str, Any]:
     """Everything that a run leaves behind, without times and events: every file of model/ and of the checkpoints,
     metrics, trajectories with what the updates knew of their tokens, evaluations with their episodes, its summary."""
     reader = Run.open(run)
+    summary = RunSummary.of(reader)
     kept = [path for folder in ("model", "checkpoints") for path in sorted((run / folder).rglob("*")) if path.is_file()]
     return {
         "files": {str(path.relative_to(run)): hashlib.sha256(path.read_bytes()).hexdigest() for path in kept},
@@ -120,18 +114,12 @@ def fingerprint(run: Path) -> dict[str, Any]:
             name: [(one.id, one.segments, one.answer) for one in reader.read_evaluation_trajectories(name)]
             for name in reader.evaluations()
         },
-        "summary": _summary(reader),
+        "summary": [getattr(summary, name) for name in ("state", "recipe", "step", "best", "curve", "problem")],
     }
 
 
-def _summary(reader: RunReader) -> tuple[Any, ...]:
-    """What the viewer's list says of a run, without times."""
-    found = RunSummary.of(reader)
-    return found.state, found.recipe, found.step, found.best, found.curve, found.problem
-
-
 def _judge_events(run: RunReader) -> list[str]:
-    """What is wrong with the story that a run tells: it begins once, each attempt goes on where it says, one end is
+    """Faults in a run's events: it must begin once, each attempt must go on where it says, and one end must be
     the last word."""
     events = run.events()
     faults = [] if [event.time for event in events] == sorted(event.time for event in events) else ["events go back"]
@@ -199,7 +187,7 @@ def _status(process: subprocess.Popen[bytes]) -> int | None:
         return None
 
 
-def _wait_for(happened: Any, process: subprocess.Popen[bytes]) -> None:
+def _wait_for(happened: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
     """Wait until something has happened or the process has ended."""
     while process.poll() is None and not happened():
         time.sleep(0.002)

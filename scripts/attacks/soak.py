@@ -5,15 +5,14 @@ The bundled model calls the one tool that it was made with, `wiki_search`; the m
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping
-from pathlib import Path
+
+import psutil
+from attacks.outcome import EXACT, Outcome, Plan, Traces, traces
 
 from agent_r1_core import train
 from agent_r1_core.evaluation.listener import Silence
-from attacks.outcome import Outcome, Plan
-from attacks.traces import Traces, traces
 
 STEPS = 500
 NAME = "wiki_search"
@@ -24,7 +23,7 @@ TOOL = '''
 import time
 
 from agent_r1_core import ToolContext, ToolSpec, hookimpl, tool
-from attacks.traces import leave_trace
+from attacks.outcome import leave_trace
 
 AGENT_R1_PLUGIN_API = 1
 
@@ -50,9 +49,7 @@ def register_tools():
     return [ToolSpec("NAME", ":wiki_search", "hangs, fails or answers")]
 '''.replace("NAME", NAME)
 SETTINGS = (
-    "deterministic=true",
-    "threads=1",
-    "model.dtype=float32",
+    *EXACT,
     "tasks.train.size=32",
     "tasks.eval.size=4",
     f"tools=[{{name: {NAME}, timeout: 0.05}}]",
@@ -73,7 +70,6 @@ class Watch(Silence):
         self.measured: list[dict[str, float]] = []
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Count and measure."""
         before, self._calls = self._calls, self._left.counted().total()
         self._outcome.attack("the tool", reached=self._calls > before)
         if step % self.every == 0:
@@ -108,9 +104,6 @@ def soak(plan: Plan) -> Outcome:
 
 
 def _measure() -> dict[str, float]:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return {
-        "threads": threading.active_count(),
-        "descriptors": len(os.listdir("/proc/self/fd")),
-        "MiB": pages * os.sysconf("SC_PAGE_SIZE") / 2**20,
-    }
+    process = psutil.Process()
+    counts = {"threads": threading.active_count(), "descriptors": process.num_fds()}
+    return counts | {"MiB": process.memory_info().rss / 2**20}

@@ -16,15 +16,14 @@ from typing import Any
 import torch
 from agent_r1_tool_calling.env import ToolCalling
 from agent_r1_tool_formats.hermes import Hermes
+from attacks.hostile import DEADLY, QUIET, RETURNS, hostile
+from attacks.outcome import Outcome, Plan, Traces, traces
 
 from agent_r1_core import Sampling, Task, ToolCall, ToolResources
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings
 from agent_r1_core.testing import Cue, ScriptedPolicy, tiny_tokenizer
 from agent_r1_core.tools.tool_runner import ToolRunner
-from attacks.hostile import DEADLY, QUIET, RETURNS, hostile
-from attacks.outcome import Outcome, Plan
-from attacks.traces import Traces, traces
 
 CALLS = 1000
 AT_ONCE = 25
@@ -171,7 +170,7 @@ def _process_state() -> dict[str, Any]:
 
 
 def _restore(before: dict[str, Any]) -> None:
-    """Put back what can be, so that one fault is told once."""
+    """Put back what can be, so that one fault is reported once."""
     os.chdir(before["the working directory"])
     torch.set_default_dtype(before["the default dtype"])
     sys.setrecursionlimit(before["the recursion limit"])

@@ -6,14 +6,13 @@ import os
 import random
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-
-from two_nodes import CannotMakeNodes, TwoNodes, two_nodes
 
 from attacks.attacked_run import MACHINE, STEPS, VICTIMS, AttackedRun, Kill, Killed
 from attacks.kills import ENVIRONMENT, started
 from attacks.outcome import Outcome, Plan
+from two_nodes import CannotMakeNodes, TwoNodes, two_nodes
 
 NODE_SETTINGS = ("model.device=cpu", "distributed.gpus_per_rollout_worker=0", "distributed.address=auto")
 KILLS = 25
@@ -62,7 +61,11 @@ def kill_workers(plan: Plan) -> Outcome:
     killed: list[Killed] = []
     for number, first in enumerate(range(0, len(victims), EACH)):
         over_nodes, hit = number % 4 == 1, victims[first : first + EACH]
-        kills = _spread(ON_NODES[: len(hit)] if over_nodes else hit, rng)
+        part = STEPS // len(hit)  # of the run's steps; each kill comes at a random moment of its own
+        kills = [
+            Kill(victim, part * k + rng.randrange(part), rng.uniform(0, 4))
+            for k, victim in enumerate(ON_NODES[: len(hit)] if over_nodes else hit)
+        ]
         attacked = (RunOverNodes if over_nodes else AttackedRun)(
             plan.folder / f"run-{number}", ahead=number % 2, rng=rng
         )
@@ -90,9 +93,3 @@ def _victims(count: int, rng: random.Random) -> list[str]:
     ]
     rng.shuffle(victims)
     return victims
-
-
-def _spread(victims: Sequence[str], rng: random.Random) -> list[Kill]:
-    """Kills spread over the steps of a run, each at a random moment of its part."""
-    part = STEPS // len(victims)
-    return [Kill(name, part * k + rng.randrange(part), rng.uniform(0, 4)) for k, name in enumerate(victims)]

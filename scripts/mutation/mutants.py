@@ -73,7 +73,8 @@ def _of_file(place: Workplace, file: Path, codes: Mapping[str, int | None]) -> I
         if number == "orig":
             continue
         original = functions[f"{stem}{MARK}orig"]
-        before, after = _difference(_lines(lines, original), _lines(lines, node))
+        changes = [*difflib.ndiff(_lines(lines, original), _lines(lines, node))]
+        before, after = (" ".join(line[2:] for line in changes if line[0] == sign) for sign in "-+")
         yield Mutant(
             name=f"{module}.{name}",
             file=place.files[file],
@@ -89,11 +90,6 @@ def _lines(lines: list[str], node: ast.FunctionDef | ast.AsyncFunctionDef) -> li
     """The function's lines, with the same name for all mutants."""
     first, *rest = (line.strip() for line in lines[node.lineno - 1 : node.end_lineno])
     return [first.replace(node.name, "f"), *rest]
-
-
-def _difference(before: list[str], after: list[str]) -> tuple[str, str]:
-    changes = [line for line in difflib.ndiff(before, after) if line[0] in "-+"]
-    return tuple(" ".join(line[2:] for line in changes if line[0] == sign) for sign in "-+")  # type: ignore[return-value]
 
 
 class _Textless(ast.NodeTransformer):

@@ -53,7 +53,12 @@ class Workplace:
             for package in packages:
                 _copy(package, self.folder / package.name)
         if (state.get("source"), state.get("tests")) != (source, tests):
-            self._bring_tests()
+            for name in TEST_FILES:
+                _remove(self.folder / name)
+                _remove(self.folder / "mutants" / name)
+                _copy(self.root / name, self.folder / name)
+            _copy(FASTEST_FIRST, self.folder / FASTEST_FIRST.name)
+            _remove(self.folder / "mutants" / "mutmut-stats.json")  # which test reaches which function
             (self.folder / "pyproject.toml").write_text(self._settings([package.name for package in packages]))
             self._python("-c", GENERATE)
             self._change(lambda name, code: None if code in SURVIVED else code)
@@ -83,21 +88,12 @@ class Workplace:
             self._record_path(file).write_text(json.dumps(record, indent=4))
 
     def _record(self, file: Path) -> dict[str, Any]:
+        """mutmut's own record of a file."""
         path = self._record_path(file)
         return json.loads(path.read_text()) if path.is_file() else {"exit_code_by_key": {}}
 
     def _record_path(self, file: Path) -> Path:
-        """mutmut's own record of a file."""
         return self.mutated(file).with_name(f"{file.name}.meta")
-
-    def _bring_tests(self) -> None:
-        """Replace the tests and what they read, and forget which test reaches which function."""
-        for name in TEST_FILES:
-            _remove(self.folder / name)
-            _remove(self.folder / "mutants" / name)
-            _copy(self.root / name, self.folder / name)
-        _copy(FASTEST_FIRST, self.folder / FASTEST_FIRST.name)
-        _remove(self.folder / "mutants" / "mutmut-stats.json")
 
     def _settings(self, packages: list[str]) -> str:
         """The project's own settings of pytest, and mutmut's."""
@@ -144,7 +140,4 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)

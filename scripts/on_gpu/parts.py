@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -46,18 +47,15 @@ def _recipe(plan: Plan) -> Words:
     return ["-c", "from agent_r1_cli.main import main; main()", "train", "default", *options]
 
 
-def _benchmark(part: str) -> Callable[[Plan], Words]:
-    def command(plan: Plan) -> Words:
-        small = ["--quick"] if plan.tiny else ["--device", plan.device]
-        return [plan.root / "benchmarks" / "gpu.py", "--parts", part, *small, "--out", plan.home / f"{part}.json"]
-
-    return command
+def _benchmark(plan: Plan, part: str) -> Words:
+    small = ["--quick"] if plan.tiny else ["--device", plan.device]
+    return [plan.root / "benchmarks" / "gpu.py", "--parts", part, *small, "--out", plan.home / f"{part}.json"]
 
 
 PARTS: dict[str, Callable[[Plan], Words]] = {
     "tests": _tests,
     "recipe": _recipe,
-    **{part: _benchmark(part) for part in ("learner", "head", "decoding", "step")},
+    **{part: partial(_benchmark, part=part) for part in ("learner", "head", "decoding", "step")},
 }
 
 
@@ -77,41 +75,30 @@ def run(name: str, plan: Plan, seconds: float) -> Result:
             start_new_session=True,
         )
         try:
-            process.wait(seconds)
+            status = process.wait(seconds)
+            outcome = f"failed with exit status {status}" if status else "passed"
         except subprocess.TimeoutExpired:
-            pass
+            outcome = f"cut after {seconds:.0f} s"
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-                outcome = f"cut after {seconds:.0f} s"
-            else:
-                outcome = "passed" if process.returncode == 0 else f"failed with exit status {process.returncode}"
-    text = printed.read_text(encoding="utf-8", errors="replace")
-    xml = plan.home / "tests.xml"
-    told = tests_of(xml) if name == "tests" and xml.is_file() else None
+    text, xml = printed.read_text(encoding="utf-8", errors="replace"), plan.home / "tests.xml"
+    told = _tests_told(xml) if name == "tests" and xml.is_file() else None
     return Result(name, outcome, time.monotonic() - begun, text, told)
 
 
-def tests_of(path: Path) -> str:
-    """Counts, then a line for every test that failed and every reason for which some were skipped.
-
-    Args:
-        path: a file of pytest's `--junitxml`.
-    """
-    failed: list[str] = []
-    skipped: Counter[str] = Counter()
+def _tests_told(path: Path) -> str:
+    """Of a file of pytest's `--junitxml`: counts, then every test that failed, and every reason for skipping some."""
+    failed, skipped = list[str](), Counter[str]()
     cases = list(ElementTree.parse(path).iter("testcase"))
     for case in cases:
-        for kind in ("failure", "error", "skipped"):
-            found = case.find(kind)
-            if found is None:
-                continue
+        for found in (one for one in case if one.tag in ("failure", "error", "skipped")):
             reason = (found.get("message") or "no reason given").splitlines()[0]
-            if kind == "skipped":
+            if found.tag == "skipped":
                 skipped[reason] += 1
             else:
                 failed.append(f"- FAILED `{case.get('classname')}::{case.get('name')}`: {reason}")
-    passed = len(cases) - len(failed) - sum(skipped.values())
-    counts = f"{passed} passed, {len(failed)} failed, {sum(skipped.values())} skipped"
+    passed = len(cases) - len(failed) - skipped.total()
+    counts = f"{passed} passed, {len(failed)} failed, {skipped.total()} skipped"
     return "\n".join([counts, "", *failed, *(f"- skipped {n}: {why}" for why, n in skipped.items())]).strip()

@@ -60,13 +60,8 @@ class Result:
 
 def summary(facts: Mapping[str, str], results: Sequence[Result]) -> str:
     """The whole report."""
-    lines = [
-        "# On one GPU",
-        "",
-        "| what | is |",
-        "|---|---|",
-        *(f"| {name} | {value} |" for name, value in facts.items()),
-    ]
+    table = [f"| {name} | {value} |" for name, value in facts.items()]
+    lines = ["# On one GPU", "", "| what | is |", "|---|---|", *table]
     if facts.get("vllm") == "not installed":
         lines += ["", "vLLM is not installed, so that nothing of it was run: the embedded engine served."]
     lines += ["", "| part | outcome | seconds |", "|---|---|---|"]
@@ -104,6 +99,5 @@ def facts(environment: Mapping[str, str]) -> dict[str, str]:
     """Of the processes that the parts run in."""
     asked = [sys.executable, "-c", _ASK % (PACKAGES,)]
     done = subprocess.run(asked, env=dict(environment), capture_output=True, text=True, check=True)
-    cores = str(len(os.sched_getaffinity(0)))
-    found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
-    return {"Python": platform.python_version(), "cores": cores} | found
+    own = {"Python": platform.python_version(), "cores": str(len(os.sched_getaffinity(0)))}
+    return own | json.loads(done.stdout.splitlines()[-1])

@@ -38,7 +38,7 @@ MIXTURE: dict[str, float] = {
     "sum": 0.08,
 }
 """Share of each kind of demonstration."""
-LESSON: dict[str, float] = {"names_again": 0.4, "facts_again": 0.6}
+AGAIN: dict[str, float] = {"names_again": 0.4, "facts_again": 0.6}
 """What is taught first: to find what was said before. Without it copying takes many times as long to emerge."""
 
 
@@ -84,6 +84,11 @@ def answer(text: str) -> str:
     return f"<answer>{text}</answer>"
 
 
+def said(user: str, assistant: str) -> Demonstration:
+    """One thing said, and one thing said to it."""
+    return Demonstration([{"role": "user", "content": user}, {"role": "assistant", "content": assistant}])
+
+
 class Demonstrator:
     """An endless, seeded stream of demonstrations.
 
@@ -113,14 +118,11 @@ class Demonstrator:
     def __iter__(self) -> Iterator[Demonstration]:
         world = 1_000_000  # far from the seeds of the task source
         while True:
-            self._enter(World(world, "train", self.world_size))
+            self.world = World(world, "train", self.world_size)
+            self.text = {passage.title: f"{passage.title}\n{passage.text}" for passage in self.world.passages}
             names = self.rng.choices(list(self.mixture), list(self.mixture.values()), k=self.per_world)
             yield from (self.makers[name]() for name in names)
             world += 1
-
-    def _enter(self, world: World) -> None:
-        self.world = world
-        self.text = {passage.title: f"{passage.title}\n{passage.text}" for passage in world.passages}
 
     def pick(self, hops: int, *kinds: Kind) -> Question:
         """A question of the current world, every form equally likely."""
@@ -135,14 +137,12 @@ class Demonstrator:
         return [relation for relation, name in facts.items() if name in self.world.entities and name not in but]
 
     def fact(self, title: str, relation: str) -> str:
-        """The sentence of the page of `title` that tells the fact."""
+        """The sentence of the page of `title` that states the fact."""
         return self.world.entities[title].sentence(relation)
 
     def search(self, question: Question, malformed: float = 0.03) -> Demonstration:
         """Look passages up one by one, then answer; with the faults of the demonstrator."""
-        rng, messages = self.rng, [{"role": "user", "content": question.text}]
-
-        thought = ""
+        rng, messages, thought = self.rng, [{"role": "user", "content": question.text}], ""
 
         def look_up(name: str) -> None:
             if rng.random() < malformed:
@@ -185,10 +185,8 @@ class Demonstrator:
     def nothing_found(self) -> Demonstration:
         """A search that finds nothing: once more, then give up."""
         question = self.pick(self.rng.choice((1, 2)))
-        attempt = [
-            {"role": "assistant", "content": call("wiki_search", query=question.path[0])},
-            {"role": "tool", "content": NOTHING},
-        ]
+        asked = {"role": "assistant", "content": call("wiki_search", query=question.path[0])}
+        attempt = [asked, {"role": "tool", "content": NOTHING}]
         messages = [{"role": "user", "content": question.text}, *attempt * self.rng.choice((1, 2))]
         return Demonstration([*messages, {"role": "assistant", "content": answer(UNKNOWN)}], ("wiki_search",))
 
@@ -198,9 +196,7 @@ class Demonstrator:
         others = rng.sample(sorted(self.text.keys() - set(question.path)), rng.randint(0, 3))
         shown = rng.sample([*question.path, *others], len(question.path) + len(others))
         content = "\n\n".join([*(self.text[title] for title in shown), question.text])
-        return Demonstration(
-            [{"role": "user", "content": content}, {"role": "assistant", "content": self.solved(question)}]
-        )
+        return said(content, self.solved(question))
 
     def solved(self, question: Question) -> str:
         """The facts of the question's path, then its answer."""
@@ -212,19 +208,17 @@ class Demonstrator:
         titles = self.rng.sample(sorted(self.text), self.rng.choice((2, 3)))
         asked = [question for question in self.world.questions(1) if question.path[0] in titles]
         asked = self.rng.sample(asked, min(5, len(asked)))
-        said = "\n\n".join(self.text[title] for title in titles)
+        shown = "\n\n".join(self.text[title] for title in titles)
         messages: list[Message] = []
         for question in asked:
-            messages.append({"role": "user", "content": question.text if messages else f"{said}\n\n{question.text}"})
+            messages.append({"role": "user", "content": question.text if messages else f"{shown}\n\n{question.text}"})
             messages.append({"role": "assistant", "content": self.solved(question)})
         return Demonstration(messages)
 
     def closed_book(self) -> Demonstration:
         """The question alone: invented names cannot be known."""
         question = self.pick(self.rng.choice((1, 2, 3)))
-        return Demonstration(
-            [{"role": "user", "content": question.text}, {"role": "assistant", "content": answer(UNKNOWN)}]
-        )
+        return said(question.text, answer(UNKNOWN))
 
     def sum(self) -> Demonstration:
         """A sum, worked out by the calculator."""
@@ -254,24 +248,20 @@ class Demonstrator:
         entities = [self.rng.choice([entity for entity in every if entity.type == type_]) for type_ in types]
         return self.again([fact.rstrip(".") for entity in entities for fact in entity.sentences()[1:]])
 
-    def again(self, said: list[str]) -> Demonstration:
+    def again(self, sentences: list[str]) -> Demonstration:
         """Told once, and again in another order."""
-        first, second = (". ".join(self.rng.sample(said, len(said))) for _ in range(2))
-        return Demonstration([{"role": "user", "content": first}, {"role": "assistant", "content": second}])
-
-
-def as_search(match: re.Match[str]) -> str:
-    """A tool call, written in search tags."""
-    return f"<search>{json.loads(match[1])['arguments']['query']}</search>"
+        first, second = (". ".join(self.rng.sample(sentences, len(sentences))) for _ in range(2))
+        return said(first, second)
 
 
 def in_search_tags(demonstration: Demonstration) -> Demonstration:
     """The same search in the format of `<search>` and `<information>` tags."""
     messages = [{"role": "system", "content": SEARCH_TAGS_PROMPT}]
     for message in demonstration.messages:
-        content = message["content"]
-        if message["role"] == "tool":
+        role, content = message["role"], message["content"]
+        if role == "tool":
             messages.append({"role": "user", "content": f"<information>{content}</information>"})
         else:
-            messages.append({**message, "content": CALL.sub(as_search, content)})
+            said = CALL.sub(lambda call: f"<search>{json.loads(call[1])['arguments']['query']}</search>", content)
+            messages.append({"role": role, "content": said})
     return Demonstration(messages)

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from agent_r1_miniwiki.grammar import COMPARISONS, NOUN_PHRASES, RELATIONS, SENTENCES
-from agent_r1_miniwiki.names import SYLLABLES
+from agent_r1_miniwiki.world import SYLLABLES
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 TAGS = ("tool_call", "tool_response", "answer", "think", "search", "information")
@@ -65,18 +66,15 @@ def save(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
 def build(more: Iterable[str] = ()) -> PreTrainedTokenizerFast:
     """The tokenizer, with its chat template; `more` are further pieces that shall be one id each."""
     known = list(dict.fromkeys([*pieces(), *more]))
-    to_unicode = _bytes_to_unicode()
-    spelt = lambda text: "".join(to_unicode[byte] for byte in text.encode())
-    vocabulary = {symbol: index for index, symbol in enumerate(to_unicode)}
+    symbols = bytes_to_unicode()  # what the ByteLevel pre-tokeniser writes for each byte
+    spelt = lambda text: "".join(symbols[byte] for byte in text.encode())
+    vocabulary = {symbols[byte]: byte for byte in range(256)}
     for piece in known:
         vocabulary.setdefault(spelt(piece), len(vocabulary))
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], ignore_merges=True))
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(_pattern(known)), "isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
+    split = pre_tokenizers.Split(Regex(_pattern(known)), "isolated")
+    as_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, as_bytes])
     tokenizer.decoder = decoders.ByteLevel()
     control = [PAD, START, END, *(f"<|reserved_{index}|>" for index in range(RESERVED))]
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in control[:3]])
@@ -108,10 +106,3 @@ def _ending(piece: str) -> str:
     if piece[-1] == " " and piece.strip().isalpha():
         return re.escape(piece) + "(?=[A-Z0-9])"
     return re.escape(piece)
-
-
-def _bytes_to_unicode() -> list[str]:
-    """GPT-2's printable symbol of each byte, in byte order (what the ByteLevel pre-tokeniser writes)."""
-    plain = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    other = iter(range(256, 512))
-    return [chr(byte) if byte in plain else chr(next(other)) for byte in range(256)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -10,9 +9,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from tiny_model.demonstrations import Demonstration
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
-
-from tiny_model.demonstrations import LESSON, Demonstration, Demonstrator
 
 MUON_RATE, ADAM_RATE = 0.02, 2e-3
 ROPE_THETA = 10_000.0
@@ -70,9 +69,7 @@ def encode(
     """Ids and their mask: 1 on what the assistant says, its end of turn included; with `answers` also on what it is
     answered."""
     tools: list[Any] = [{"type": "function", "function": {"name": name}} for name in demonstration.tools]
-    ids: list[int] = []
-    mask: list[int] = []
-    done = 0
+    ids, mask, done = list[int](), list[int](), 0
     for index, message in enumerate(demonstration.messages):
         if message["role"] != "assistant":
             continue
@@ -93,20 +90,10 @@ def batches(
 ) -> Iterator[Batch]:
     """Encoded demonstrations, `size` at a time."""
     stream = (encode(tokenizer, demonstration, answers=answers) for demonstration in demonstrator)
-    while True:
-        yield list(islice(stream, size))
+    return iter(lambda: list(islice(stream, size)), [])
 
 
-def train(
-    model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, *, lesson: int, steps: int, size: int, seed: int
-) -> None:
-    """`lesson` steps of saying things again, which teach copying, then `steps` steps of the whole mixture."""
-    first = batches(tokenizer, Demonstrator(2 * seed, LESSON), size // 2)
-    stream = itertools.chain(islice(first, lesson), batches(tokenizer, Demonstrator(2 * seed + 1), size))
-    imitate(model, stream, lesson + steps)
-
-
-def imitate(model: Qwen2ForCausalLM, stream: Iterator[Batch], total: int) -> None:
+def imitate(model: Qwen2ForCausalLM, stream: Iterable[Batch], total: int) -> None:
     """Learn from `total` batches.
 
     Muon (Jordan et al. 2024) for the matrices of the layers and AdamW for the rest; the learning rate falls linearly to
@@ -154,5 +141,4 @@ def _accumulate(model: Qwen2ForCausalLM, batch: Batch) -> float:
 
 
 def _padded(rows: list[list[int]]) -> torch.Tensor:
-    width = max(map(len, rows))
-    return torch.tensor([row + [0] * (width - len(row)) for row in rows])
+    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True)

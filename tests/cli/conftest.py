@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+
+@pytest.fixture
+def succeed(agent_r1: Callable[..., Any]) -> Callable[..., Any]:
+    """As `agent_r1`, for a command that succeeds."""
+
+    def run(*arguments: object, **options: object) -> Any:
+        done = agent_r1(*arguments, **options)
+        assert done.exit_code == 0, done.stderr
+        return done
+
+    return run
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from agent_r1_cli import display as display_module
-from agent_r1_cli.display import TrainDisplay, summary
+from agent_r1_cli.display import TimeShares, TrainDisplay, summary
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.report import report
 from agent_r1_core.testing import make_trajectory
@@ -53,12 +53,19 @@ def shown(live: bool) -> str:
 
 
 def test_a_plain_display_writes_one_line_a_step_without_control_characters() -> None:
+    assert TrainDisplay(stream=io.StringIO()).live is False, "a file or a pipe gets plain lines"
+    assert summary({"reward/mean": 1.0}) == ["reward 1.000"], "what was not measured is left out"
     lines = shown(live=False).splitlines()
     assert lines[0].startswith("step 1/30  reward 0.512  exact match 0.500  turns 2.9  tokens 131  tokens/s 3,200")
     assert lines[0].endswith("s/step 5.0 (update 1.4)  2:54 left"), "an evaluation is no part of a step"
     assert lines[1] == r"[bold] is no markup, :bug: no bug, \x1b[2J no command"
     assert len(lines) == 2
     assert "\x1b" not in "".join(lines)
+    last = io.StringIO()
+    with TrainDisplay(stream=last, live=False) as display:
+        display.begin(0, 2)
+        display.step(2, METRICS)
+    assert "left" not in last.getvalue(), "the last step has no time left"
 
 
 def test_a_live_display_shows_bar_figures_and_time_left_and_keeps_notes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,10 +75,6 @@ def test_a_live_display_shows_bar_figures_and_time_left_and_keeps_notes(monkeypa
     assert "reward 0.512" in text
     assert "2:54 left" in text
     assert r"[bold] is no markup, :bug: no bug, \x1b[2J no command" in text
-
-
-def test_a_file_or_pipe_gets_plain_lines() -> None:
-    assert TrainDisplay(stream=io.StringIO()).live is False
 
 
 def test_an_evaluation_is_told_with_interval_and_number() -> None:
@@ -86,25 +89,6 @@ def test_an_evaluation_is_told_with_interval_and_number() -> None:
     assert after.startswith("evaluation after step 10: ")
     assert "n = 1" in after
     assert "95 %" in after
-
-
-def test_figures_that_were_not_measured_are_left_out() -> None:
-    assert summary({"reward/mean": 1.0}) == ["reward 1.000"]
-
-
-def test_the_last_step_has_no_time_left() -> None:
-    stream = io.StringIO()
-    with TrainDisplay(stream=stream, live=False) as display:
-        display.begin(0, 2)
-        display.step(2, METRICS)
-    assert "left" not in stream.getvalue()
-
-
-def test_the_bar_of_a_resumed_run_begins_where_it_stood() -> None:
-    stream = io.StringIO()
-    with TrainDisplay(stream=stream, live=True) as display:
-        display.begin(12, 30)
-    assert "12/30" in stream.getvalue()
 
 
 def test_a_live_display_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,32 +120,30 @@ def screen(columns: int, monkeypatch: pytest.MonkeyPatch, encoding: str = "utf-8
     return [line for line in lines if line][-4:]
 
 
-def test_a_terminal_shows_the_curve_of_the_reward_and_where_the_time_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    bar, *lines = screen(100, monkeypatch)
-    assert re.fullmatch(r"3/30 [━╸╺]{24} 2:42 left  rollout 12/128", bar)
-    assert lines == [
-        "reward 0.512 ▁█▃ 0.25 to 1",
-        "exact match 0.500  turns 2.9  tokens 131  tokens/s 3,200  s/step 5.0",
-        "time  rollout 58 %  update 23 %  weights 2 %  evaluation 10 %  other 7 %  learner waits 77 %",
-    ]
+WIDE = [
+    "reward 0.512 ▁█▃ 0.25 to 1",
+    "exact match 0.500  turns 2.9  tokens 131  tokens/s 3,200  s/step 5.0",
+    "time  rollout 58 %  update 23 %  weights 2 %  evaluation 10 %  other 7 %  learner waits 77 %",
+]
+NARROW = [WIDE[0], "exact match 0.500  turns 2.9  tokens 131", "time  rollout 58 %  update 23 %"]
 
 
-def test_a_narrow_terminal_shows_what_fits_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    bar, *lines = screen(40, monkeypatch)
-    assert re.fullmatch(r"3/30 [━╸╺]{9} 2:42 left  rollout 12/128", bar)
-    assert lines == [
-        "reward 0.512 ▁█▃ 0.25 to 1",
-        "exact match 0.500  turns 2.9  tokens 131",
-        "time  rollout 58 %  update 23 %",
-    ]
+@pytest.mark.parametrize(("columns", "bar", "lines"), [(100, 24, WIDE), (40, 9, NARROW)])
+def test_a_terminal_shows_the_reward_and_where_the_time_goes_as_far_as_it_fits_whole(
+    monkeypatch: pytest.MonkeyPatch, columns: int, bar: int, lines: list[str]
+) -> None:
+    first, *others = screen(columns, monkeypatch)
+    assert re.fullmatch(rf"3/30 [━╸╺]{{{bar}}} 2:42 left  rollout 12/128", first)
+    assert others == lines
 
 
 def test_a_terminal_without_blocks_gets_plain_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     assert screen(100, monkeypatch, "ascii")[1] == "reward 0.512 _#: 0.25 to 1"
 
 
-def test_the_curve_goes_on_where_the_run_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, reward, *_ = screen(100, monkeypatch, earlier=9)
+def test_bar_and_curve_go_on_where_the_run_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    bar, reward, *_ = screen(100, monkeypatch, earlier=9)
+    assert bar.startswith("5/30 ")
     assert reward == "reward 0.512 ▃▁▆█▇ -2 to 1", "steps that are repeated do not count twice"
 
 
@@ -184,4 +166,40 @@ def test_an_evaluation_by_itself_says_how_long_it_will_take(monkeypatch: pytest.
     assert lines.getvalue().splitlines() == [
         "evaluation: 31 of 200 episodes, 16 %, 2:49 left",
         "evaluation: 61 of 200 episodes, 30 %, 2:19 left",
+    ]
+
+
+SHARED = {
+    "time/step": 10.0,
+    "time/rollout": 6.0,
+    "time/update": 2.0,
+    "time/weights": 1.0,
+    "time/learner_waits": 0.8,
+    "time/rollouts_wait": 0.4,
+}
+
+
+def test_parts_that_follow_one_another_add_up() -> None:
+    shares = TimeShares()
+    shares.add(SHARED)
+    waits = {"time/learner_waits": 14 / 15, "time/rollouts_wait": 0.8}
+    shares.add({**SHARED, "time/step": 30.0, "time/evaluation": 20.0, **waits})
+    *parts, learner, rollouts = shares.texts()
+    assert parts == ["rollout 30 %", "update 10 %", "weights 5 %", "evaluation 50 %", "other 5 %"]
+    assert sum(int(number) for number in re.findall(r"\d+", " ".join(parts))) == 100
+    assert (learner, rollouts) == ("learner waits 90 %", "rollouts wait 70 %")
+
+
+def test_roles_that_work_at_once_have_the_time_in_which_each_works() -> None:
+    shares = TimeShares()
+    shares.add(
+        {**SHARED, "time/rollout": 1.0, "time/update": 7.0, "time/learner_waits": 0.3, "time/rollouts_wait": 0.05}
+    )
+    assert shares.texts() == [
+        "rollout 95 %",
+        "update 70 % at the same time",
+        "learner waits 30 %",
+        "rollouts wait 5 %",
+        "weights 10 %",
+        "evaluation 0 %",
     ]

@@ -27,12 +27,7 @@ def files(folder: Path) -> dict[str, bytes]:
     ("recipe", "overrides", "code", "sentence"),
     [
         ("default", ["training.stps=3"], 2, "(override 'training.stps=3') is not a key (did you mean training.steps?)"),
-        ("default", ["env.max_turn=3"], 2, "did you mean env.max_turns?"),
-        ("default", ["training.steps=three"], 2, "(override 'training.steps=three') must be a valid integer"),
-        ("default", ["training.lr=0"], 2, "must be greater than 0, not 0"),
-        ("default", ["model.dtype=float16"], 2, "must be 'auto', 'float32' or 'bfloat16', not 'float16'"),
         ("default", ["tools=[wiki_serch]"], 3, "no tool is called 'wiki_serch'; did you mean 'wiki_search'?"),
-        ("default", ["algorithm=grop"], 3, "no algorithm is called 'grop'; did you mean 'grpo'?"),
         ("default", ["trackers=[wandb]"], 3, "no tracker is called 'wandb'; there are: tensorboard, trackio"),
         ("default", ["-P", "trackoi"], 2, "no plugin called 'trackoi' can be disabled; did you mean 'trackio'?"),
         ("defalt", [], 2, "there is no recipe named 'defalt'; did you mean default?"),
@@ -46,7 +41,6 @@ def files(folder: Path) -> dict[str, bytes]:
         ("hotpotqa-tiny", ["tasks.train.path=empty.json"], 1, "empty.json holds no record"),
         ("default", ["tools=[{name: wiki_search, corpus: gone.jsonl}]"], 1, "/gone.jsonl; give the path of an"),
         ("default", ["run.dir=broken.py"], 1, "broken.py"),
-        ("default", ["run.name=a/b"], 2, "must consist of letters, digits"),
         ("default", ["stray"], 2, "argument 'stray' is not an override; write KEY=VALUE"),
         ("calculator", ["env.max_examples=2"], 2, "has no effect here: env.examples names no file; remove it"),
         ("calculator", ["env.examples=gone.jsonl"], 2, "/gone.jsonl; give the path of an existing file"),
@@ -73,16 +67,6 @@ def test_a_mistake_is_one_sentence_and_leaves_nothing_behind(
     assert done.stdout == ""
     assert files(tmp_path) == before
     assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())
-
-
-def test_several_mistakes_are_told_at_once(agent_r1: Invoke, changed: Changed) -> None:
-    done = agent_r1("train", "default", *changed("training.steps=0", "enigne.top_k=1", "tools=[nothing]"))
-    assert done.exit_code == 2
-    assert [line.partition(" (")[0] for line in done.stderr.splitlines()] == [
-        "error: tools[0].name",
-        "error: training.steps",
-        "error: enigne",
-    ]
 
 
 def test_a_run_that_exists_is_neither_overwritten_nor_touched(
@@ -121,11 +105,7 @@ def test_a_folder_of_somebody_else_is_never_deleted(agent_r1: Invoke, small: lis
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        (
-            ["runs/none", "--resume"],
-            1,
-            "runs/none is not a run, so there is nothing to resume; name a run's directory",
-        ),
+        (["runs/none", "--resume"], 1, "runs/none is not a run, so there is nothing to resume; name a run's directory"),
         ([".", "--resume"], 1, ". is not a run, so there is nothing to resume"),
         (["default", "--resume"], 2, "--resume needs to know which run to continue"),
         (["default", "--resume", "run.name=none"], 1, "runs/none is no run directory"),
@@ -143,12 +123,7 @@ def test_what_cannot_be_resumed(
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        (
-            ["training.lr=1"],
-            2,
-            "training.lr (override 'training.lr=1') has no effect here: this command trains nothing",
-        ),
-        (["algorithm=ppo"], 2, "has no effect here: this command trains nothing"),
+        (["training.lr=1"], 2, "(override 'training.lr=1') has no effect here: this command trains nothing"),
         (["--silence-tools", "--baseline", "closed_book"], 2, "not for the baseline closed_book"),
         (["--baseline", "naive_rag", "tools=[]"], 2, "naive_rag searches with the recipe's first tool"),
         (["--baseline", "base_tool_call", "tools=[]"], 2, "base_tool_call calls tools, but tools is empty"),

@@ -42,7 +42,7 @@ def wait_for_steps(run: str, count: int, still_running: Callable[[], bool]) -> N
         time.sleep(0.02)
 
 
-def test_an_interrupted_run_says_how_to_go_on_and_does(agent_r1: Invoke, changed: Changed, warm: Path) -> None:
+def test_an_interrupted_run_says_how_to_go_on_and_does(succeed: Invoke, changed: Changed, warm: Path) -> None:
     child = start(warm, changed(ENDLESS))
     wait_for_steps("small", 2, lambda: child.poll() is None)
     child.send_signal(signal.SIGINT)
@@ -59,15 +59,14 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(agent_r1: Invoke, changed
     saved = run.checkpoints.latest()
     assert saved is not None
     assert saved.step == len(made)
-    done = agent_r1("train", "runs/small", "--resume", f"training.steps={len(made) + 1}")
-    assert done.exit_code == 0, done.stderr
+    done = succeed("train", "runs/small", "--resume", f"training.steps={len(made) + 1}")
     assert done.stderr.startswith(f"resuming runs/small after step {len(made)} of {len(made) + 1}\n")
     assert [line["step"] for line in run.metrics()] == [*made, len(made) + 1]
     assert run.trajectory_steps() == [*made, len(made) + 1]
 
 
 def test_an_impatient_second_interruption_leaves_a_run_that_goes_on_too(
-    agent_r1: Invoke, changed: Changed, warm: Path
+    succeed: Invoke, changed: Changed, warm: Path
 ) -> None:
     child = start(warm, changed(ENDLESS, "checkpoint.every=1", "training.epochs=3"))
     wait_for_steps("small", 2, lambda: child.poll() is None)
@@ -80,8 +79,7 @@ def test_an_impatient_second_interruption_leaves_a_run_that_goes_on_too(
     assert "Traceback" not in narration
     assert saved is not None
     assert narration.splitlines()[-1].startswith(f"stopped after step {saved.step} of 100000; continue with: ")
-    done = agent_r1("train", "runs/small", "--resume", f"training.steps={saved.step + 1}")
-    assert done.exit_code == 0, done.stderr
+    succeed("train", "runs/small", "--resume", f"training.steps={saved.step + 1}")
     assert [line["step"] for line in run.metrics()] == list(range(1, saved.step + 2))
 
 
@@ -108,18 +106,7 @@ def test_an_interruption_in_a_notebook_ends_the_run_before_it_is_passed_on(chang
         over.set()
         hand.join()
         loop.close()
-    saved = Run.open("runs/small").checkpoints.latest()
+    run = Run.open("runs/small")
+    saved = run.checkpoints.latest()
     assert saved is not None
-    assert saved.step == steps("small")
-
-
-def test_a_running_loop_does_not_hinder_training(changed: Changed) -> None:
-    keys = [text for text in changed("training.steps=1") if "=" in text]
-    (plugin,) = [text for text in changed() if text.endswith("vowels.py")]
-
-    async def cell() -> Run:
-        return train("default", keys, plugins=[plugin])
-
-    run = asyncio.run(cell())
-    assert [line["step"] for line in run.metrics()] == [1]
-    assert (run.model / "model.safetensors").is_file()
+    assert saved.step == steps("small") >= 1, "a running loop does not hinder training"

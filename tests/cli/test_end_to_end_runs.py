@@ -33,9 +33,8 @@ def has_changed(before: Path, after: Path) -> bool:
     return any((old[name] != new[name]).any() for name in old)
 
 
-def test_a_run_tells_its_scores_its_place_and_what_to_do_next(agent_r1: Invoke, small: list[str], noise: Path) -> None:
-    done = agent_r1("train", *small)
-    assert done.exit_code == 0, done.stderr
+def test_a_run_tells_its_scores_its_place_and_what_to_do_next(succeed: Invoke, small: list[str], noise: Path) -> None:
+    done = succeed("train", *small)
     before, after, health, place, policy = done.stdout.splitlines()
     assert before.startswith("before training: exact_match 0.")
     assert "(95 %, wilson, n = 4, greedy)" in after
@@ -54,10 +53,9 @@ def test_a_run_tells_its_scores_its_place_and_what_to_do_next(agent_r1: Invoke, 
     assert has_changed(noise, run.model)
 
 
-def test_a_run_can_be_evaluated_and_looked_at_by_its_name(agent_r1: Invoke, small: list[str]) -> None:
-    assert agent_r1("train", *small).exit_code == 0
-    scored = agent_r1("eval", "--model", "runs/small", "--json")
-    assert scored.exit_code == 0, scored.stderr
+def test_a_run_can_be_evaluated_and_looked_at_by_its_name(agent_r1: Invoke, succeed: Invoke, small: list[str]) -> None:
+    succeed("train", *small)
+    scored = succeed("eval", "--model", "runs/small", "--json")
     answer = json.loads(scored.stdout)
     assert answer["schema"] == 1
     assert answer["n"] == 4
@@ -73,8 +71,7 @@ def test_a_run_can_be_evaluated_and_looked_at_by_its_name(agent_r1: Invoke, smal
     sampled = agent_r1("eval", "--model", "runs/small", "--samples", 2, "evaluation.size=3", "--json")
     assert "pass@2" in json.loads(sampled.stdout)["metrics"]
     for extra in (["--baseline", "closed_book"], ["--baseline", "naive_rag"], ["--silence-tools"]):
-        done = agent_r1("eval", "--model", "runs/small", *extra)
-        assert done.exit_code == 0, done.stderr
+        done = succeed("eval", "--model", "runs/small", *extra)
         assert done.stdout.startswith("metric ")
         assert ("silenced tools" if extra == ["--silence-tools"] else f"baseline {extra[1]}") in done.stdout
     assert len([name for name in Run.open("runs/small").evaluations() if name.startswith("eval_")]) == 1 + 5
@@ -86,16 +83,16 @@ def test_a_run_can_be_evaluated_and_looked_at_by_its_name(agent_r1: Invoke, smal
     assert any(note.startswith("naive_rag: baseline naive_rag: ") for note in found["notes"])
     again = agent_r1("eval", "--rescore", "runs/small/eval_3", "--json")
     assert json.loads(again.stdout)["differs"] == []
-    looked = agent_r1("rollout", "--model", "runs/small", "-n", 1)
-    assert looked.exit_code == 0, looked.stderr
+    looked = succeed("rollout", "--model", "runs/small", "-n", 1)
     assert "reward 0.000" in looked.stdout
 
 
-def test_a_baseline_is_the_model_that_a_run_began_with(agent_r1: Invoke, small: list[str], noise: Path) -> None:
-    assert agent_r1("train", *small).exit_code == 0
+def test_a_baseline_is_the_model_that_a_run_began_with(
+    agent_r1: Invoke, succeed: Invoke, small: list[str], noise: Path
+) -> None:
+    succeed("train", *small)
     for name, keys in (("base_tool_call", []), ("react", ["env.system_prompt=null"])):
-        scored = agent_r1("eval", "runs/small", "--baseline", name, *keys, "--json")
-        assert scored.exit_code == 0, scored.stderr
+        scored = succeed("eval", "runs/small", "--baseline", name, *keys, "--json")
         answer = json.loads(scored.stdout)
         assert any(name in condition for condition in answer["conditions"])
         assert "wiki_search" in answer["tools"], "it has the agent's tools"
@@ -106,12 +103,11 @@ def test_a_baseline_is_the_model_that_a_run_began_with(agent_r1: Invoke, small: 
 
 
 def test_several_evaluation_sets_are_scored_apart_and_one_of_them_may_choose(
-    agent_r1: Invoke, changed: Changed
+    agent_r1: Invoke, succeed: Invoke, changed: Changed
 ) -> None:
     sets = "{wiki: {name: miniwiki, split: eval, size: 4}, dev: {name: miniwiki, split: eval, seed: 3, size: 6}}"
     keys = (f"tasks.eval={sets}", "evaluation.choose_on=dev", "checkpoint={every: 1, best: eval/reward/vowels}")
-    done = agent_r1("train", *changed(*keys, "evaluation.every=1", drop=("tasks.eval.size",)))
-    assert done.exit_code == 0, done.stderr
+    succeed("train", *changed(*keys, "evaluation.every=1", drop=("tasks.eval.size",)))
     run = Run.open("runs/small")
     last = run.metrics()[-1]
     assert (last["eval/wiki/n"], last["eval/dev/n"], last["eval/n"]) == (4, 6, 4)
@@ -119,33 +115,30 @@ def test_several_evaluation_sets_are_scored_apart_and_one_of_them_may_choose(
     assert run.policy().chosen_by == "eval/dev/reward/vowels"
     assert run.evaluations()["step_000002"]["sets"]["dev"]["n"] == 6
 
-    scored = agent_r1("eval", "runs/small")
-    assert scored.exit_code == 0, scored.stderr
+    scored = succeed("eval", "runs/small")
     assert f"policy: best checkpoint of runs/small, step {run.policy().step}, chosen by" in scored.stderr
     rows = {line.split()[0] for line in scored.stdout.splitlines() if line}
     assert {"exact_match", "wiki/exact_match", "dev/exact_match"} <= rows
     assert "dev: the checkpoint was chosen among 2 on this very set" in scored.stdout
     assert "wiki: the checkpoint" not in scored.stdout
     assert "wiki: wiki_search: passages 960, corpus tasks.eval" in scored.stdout
-    looked = agent_r1("rollout", "runs/small", "--set", "dev", "-n", 1, "--json")
-    assert looked.exit_code == 0, looked.stderr
+    looked = succeed("rollout", "runs/small", "--set", "dev", "-n", 1, "--json")
     (episode,) = json.loads(looked.stdout)["episodes"]
     assert episode["task"] in run.evaluation_tasks().sets["dev"]
     assert agent_r1("rollout", "runs/small", "--set", "maths").exit_code == 2
 
 
-def test_several_training_sets_are_trained_resumed_and_scored(agent_r1: Invoke, changed: Changed) -> None:
+def test_several_training_sets_are_trained_resumed_and_scored(
+    agent_r1: Invoke, succeed: Invoke, changed: Changed
+) -> None:
     sets = "{one: {name: miniwiki, hops: [1], size: 20}, two: {name: miniwiki, seed: 3, size: 40, weight: 3}}"
     drop = ("tasks.train.size", "tasks.eval.size")
     keys = changed(f"tasks.train={sets}", "tasks.eval=null", "training.tasks_per_step=4", drop=drop)
-    dry = agent_r1("train", *keys, "--dry-run")
-    assert dry.exit_code == 0, dry.stderr
+    dry = succeed("train", *keys, "--dry-run")
     assert yaml.safe_load(dry.stdout)["tasks"]["train"]["two"]["weight"] == 3
-    done = agent_r1("train", *keys)
-    assert done.exit_code == 0, done.stderr
+    done = succeed("train", *keys)
     assert "6 of 60 training tasks are held out for evaluation (one 2, two 4)" in done.stderr
-    more = agent_r1("train", "runs/small", "--resume", "training.steps=3")
-    assert more.exit_code == 0, more.stderr
+    succeed("train", "runs/small", "--resume", "training.steps=3")
     run = Run.open("runs/small")
     for step in (1, 2, 3):
         tasks = {one.task.id: one.task for one in run.read_trajectories(step)}
@@ -155,8 +148,7 @@ def test_several_training_sets_are_trained_resumed_and_scored(agent_r1: Invoke, 
     other = agent_r1("train", "runs/small", "--resume", "tasks.train.one.weight=2")
     assert other.exit_code == 1
     assert "started with other values of tasks.train.one.weight" in other.stderr
-    scored = agent_r1("eval", "runs/small", "--json")
-    assert scored.exit_code == 0, scored.stderr
+    scored = succeed("eval", "runs/small", "--json")
     assert json.loads(scored.stdout)["n"] == 6
     own = agent_r1("eval", "runs/small", "tasks.eval={name: miniwiki, seed: 3, size: 40}", "--json")
     assert "of these 40 tasks are in small's training" in json.loads(own.stdout)["provenance"]["held_out"]
@@ -173,32 +165,30 @@ def test_several_training_sets_are_trained_resumed_and_scored(agent_r1: Invoke, 
     ],
 )
 def test_every_algorithm_and_recipe_makes_a_step_that_changes_the_policy(
-    agent_r1: Invoke, changed: Changed, noise: Path, recipe: str, keys: list[str]
+    succeed: Invoke, changed: Changed, noise: Path, recipe: str, keys: list[str]
 ) -> None:
-    done = agent_r1("train", recipe, *changed(*keys))
-    assert done.exit_code == 0, done.stderr
+    succeed("train", recipe, *changed(*keys))
     run = Run.open("runs/small")
     assert [line["step"] for line in run.metrics()] == [1, 2]
     assert has_changed(noise, run.model)
 
 
 def test_adapters_train_resume_and_are_merged_into_the_final_policy(
-    agent_r1: Invoke, changed: Changed, noise: Path
+    succeed: Invoke, changed: Changed, noise: Path
 ) -> None:
     lora = ("model.lora.rank=4", "training.lr=1e-2", "checkpoint.every=1", "checkpoint.keep=9", "deterministic=true")
     keys = changed(*lora, drop=("run.name",))
-    assert agent_r1("train", *keys, "run.name=whole", "training.schedule=constant").exit_code == 0
+    succeed("train", *keys, "run.name=whole", "training.schedule=constant")
     first = [text for text in keys if not text.startswith("training.steps")]
-    assert agent_r1("train", *first, "run.name=parts", "training.steps=1").exit_code == 0
-    resumed = agent_r1("train", "runs/parts", "--resume", "training.steps=2")
-    assert resumed.exit_code == 0, resumed.stderr
+    succeed("train", *first, "run.name=parts", "training.steps=1")
+    succeed("train", "runs/parts", "--resume", "training.steps=2")
     whole, parts = Run.open("runs/whole"), Run.open("runs/parts")
     assert has_changed(noise, whole.model)
     assert not has_changed(whole.model, parts.model), "the resumed run equals the uninterrupted one"
 
 
 def test_trackers_write_curves_and_traces_without_network(
-    agent_r1: Invoke, changed: Changed, monkeypatch: pytest.MonkeyPatch
+    succeed: Invoke, changed: Changed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import socket
 
@@ -206,8 +196,7 @@ def test_trackers_write_curves_and_traces_without_network(
         raise AssertionError(f"something reached for the network: {arguments[1:]}")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
-    done = agent_r1("train", *changed("trackers=[tensorboard, trackio]"))
-    assert done.exit_code == 0, done.stderr
+    done = succeed("train", *changed("trackers=[tensorboard, trackio]"))
     assert "tracker " not in done.stderr
     assert done.stdout.splitlines()[-1] == "policy: runs/small/model", "trackers leave the answer alone"
     look = "tensorboard --logdir runs/small | TRACKIO_DIR=runs/small/trackio trackio show --project agent-r1"
@@ -227,12 +216,12 @@ def test_trackers_write_curves_and_traces_without_network(
 
 
 def test_a_plugin_file_is_part_of_the_run_and_a_changed_one_refuses_to_resume(
-    agent_r1: Invoke, changed: Changed, root: Path, tmp_path: Path
+    agent_r1: Invoke, succeed: Invoke, changed: Changed, root: Path, tmp_path: Path
 ) -> None:
     own = tmp_path / "own_reward.py"
     shutil.copy(root / "tests/fixtures/end_to_end/vowels.py", own)
     keys = [text for text in changed() if "=" in text]
-    assert agent_r1("train", *keys, "-p", "own_reward.py").exit_code == 0
+    succeed("train", *keys, "-p", "own_reward.py")
     (entry,) = [plugin for plugin in Run.open("runs/small").plugins() if plugin["name"] == "own_reward"]
     assert entry["value"] == str(own)
     assert len(entry["file_hash"]) >= 32
@@ -241,49 +230,37 @@ def test_a_plugin_file_is_part_of_the_run_and_a_changed_one_refuses_to_resume(
     assert refused.exit_code == 1
     assert refused.stderr.startswith("error: plugin 'own_reward' has changed since the run began: file hash ")
     assert refused.stderr.endswith("use --force to continue anyway\n")
-    forced = agent_r1("train", "runs/small", "--resume", "--force", "training.steps=3")
-    assert forced.exit_code == 0, forced.stderr
+    succeed("train", "runs/small", "--resume", "--force", "training.steps=3")
     own.unlink()
     gone = agent_r1("train", "runs/small", "--resume")
     assert gone.exit_code == 2
     assert "own_reward.py" in gone.stderr
 
 
-def test_force_replaces_a_run(agent_r1: Invoke, changed: Changed) -> None:
-    assert agent_r1("train", *changed()).exit_code == 0
-    again = agent_r1("train", *changed("training.steps=1"), "--force")
-    assert again.exit_code == 0, again.stderr
-    assert [line["step"] for line in Run.open("runs/small").metrics()] == [1]
-
-
 def test_a_resume_of_a_finished_run_changes_nothing_and_says_how_to_train_it_further(
-    agent_r1: Invoke, small: list[str]
+    agent_r1: Invoke, succeed: Invoke, small: list[str]
 ) -> None:
     def state() -> dict[Path, tuple[int, bytes | None]]:
         entries = [Path("runs"), *Path("runs").rglob("*")]
         return {entry: (entry.stat().st_mtime_ns, entry.read_bytes() if entry.is_file() else None) for entry in entries}
 
-    first = agent_r1("train", *small)
-    assert first.exit_code == 0
+    first = succeed("train", *small)
     before = state()
-    done = agent_r1("train", "runs/small", "--resume")
-    assert done.exit_code == 0
+    done = succeed("train", "runs/small", "--resume")
     assert done.stderr.startswith("runs/small has completed all its 2 steps; set training.steps for more\n")
     assert done.stdout == first.stdout
-    assert agent_r1("train", *small, "--resume").exit_code == 0
+    succeed("train", *small, "--resume")
     assert state() == before
     refused = agent_r1("train", "runs/small", "--resume", "training.lr=1")
     assert "started with other values of training.lr;" in refused.stderr
     assert state().keys() == before.keys()
 
-    judged = agent_r1("train", "runs/small", "--resume", "health.early_stop=true")
-    assert judged.exit_code == 0, judged.stderr
+    succeed("train", "runs/small", "--resume", "health.early_stop=true")
     assert Run.open("runs/small").setting("health.early_stop") is True, "what differs is recorded"
 
 
-def test_a_run_without_rewards_is_told_before_it_begins(agent_r1: Invoke, changed: Changed) -> None:
-    done = agent_r1("train", *changed("rewards=[]", "training.steps=1"))
-    assert done.exit_code == 0
+def test_a_run_without_rewards_is_told_before_it_begins(succeed: Invoke, changed: Changed) -> None:
+    done = succeed("train", *changed("rewards=[]", "training.steps=1"))
     assert done.stderr.startswith("no reward has a weight: ")
     assert "step 1: no group has any spread of rewards" in done.stderr
 

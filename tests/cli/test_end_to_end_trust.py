@@ -110,22 +110,20 @@ def test_a_damaged_run_is_one_sentence(agent_r1: Invoke, strange: Path, name: st
 
 def test_trust_is_said_once_and_ends_when_the_file_changes(agent_r1: Invoke, strange: Path) -> None:
     look = ("train", strange / "run", "--dry-run")
+    assert agent_r1(*look).exit_code == 3
     assert agent_r1(*look, "--trust").exit_code == 0
     assert (strange / "it_ran").exists()
     assert agent_r1(*look).exit_code == 0
     (strange / "gift.py").write_text(PLUGIN + "\n")
     assert agent_r1(*look).exit_code == 3, "a run says nothing about who changed its file"
+    assert agent_r1(*look, "-p", strange / "gift.py").exit_code == 0, "a file of the command line needs no trust"
+    (strange / "gift.py").write_text(PLUGIN + "\n\n")
     assert agent_r1("train", strange / "recipe.yaml", "--dry-run").exit_code == 0, "who edits a recipe's file goes on"
 
 
-def test_a_file_of_the_command_line_needs_no_trust(agent_r1: Invoke, strange: Path) -> None:
-    assert agent_r1("train", strange / "run", "--dry-run", "-p", strange / "gift.py").exit_code == 0
-
-
-def test_training_a_recipe_runs_its_files_and_its_run_is_the_users_own(agent_r1: Invoke, strange: Path) -> None:
+def test_training_a_recipe_runs_its_files_and_its_run_is_the_users_own(succeed: Invoke, strange: Path) -> None:
     small = ["training.steps=1", "training.tasks_per_step=1", "training.samples_per_task=2", "engine.max_new_tokens=4"]
     small += ["tasks.train.size=4", "tasks.eval.size=2", "env.max_turns=1", "run.name=own"]
     run = train(strange / "recipe.yaml", small)
     assert json.loads((run.path / "plugins.json").read_text())
-    done = agent_r1("eval", run.path)
-    assert done.exit_code == 0, done.stderr
+    succeed("eval", run.path)

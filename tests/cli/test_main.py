@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -27,21 +28,10 @@ Run = Callable[..., Any]
 HEAVY = {"torch", "transformers", "numpy", "pyarrow", "tokenizers", "rich", "ray"}
 
 
-def test_help_tells_a_newcomer_where_to_begin(agent_r1: Run) -> None:
-    result = agent_r1("--help")
-    assert result.exit_code == 0
-    assert "Where to begin:" in result.stdout
-    assert "agent-r1 train " in result.stdout
-    assert "agent-r1 plugins list" in result.stdout
-
-
-def test_the_version_is_printed(agent_r1: Run) -> None:
+def test_the_version_is_printed_and_wrong_usage_exits_with_2(agent_r1: Run) -> None:
     assert agent_r1("--version").stdout == f"agent-r1 {__version__}\n"
-
-
-@pytest.mark.parametrize("arguments", [(), ("no-such-command",), ("plugins", "list", "--no-such-option")])
-def test_wrong_usage_exits_with_2(agent_r1: Run, arguments: tuple[str, ...]) -> None:
-    assert agent_r1(*arguments).exit_code == 2
+    for words in ((), ("no-such-command",), ("plugins", "list", "--no-such-option")):
+        assert agent_r1(*words).exit_code == 2
 
 
 @pytest.mark.slow
@@ -156,30 +146,13 @@ def test_discovery_alone_does_without_pydantic() -> None:
     assert done.stdout == "False\n"
 
 
-COMMANDS = [
-    ("train",),
-    ("eval",),
-    ("compare",),
-    ("rollout",),
-    ("play",),
-    ("runs",),
-    ("metrics",),
-    ("new",),
-    ("plugins",),
-    ("reproduce",),
-    ("view",),
-    ("plugins", "list"),
-    ("plugins", "show"),
-    ("plugins", "doctor"),
-]
+COMMANDS = ("train", "eval", "compare", "rollout", "play", "runs", "metrics", "new", "plugins", "reproduce", "view")
 
 
-@pytest.mark.parametrize("command", [(), *COMMANDS])
-def test_help_reads_well_in_eighty_columns(
-    agent_r1: Run, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize("command", ["", *COMMANDS, "plugins list", "plugins show", "plugins doctor"])
+def test_help_reads_well_in_eighty_columns(agent_r1: Run, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    text = agent_r1(*command, "--help").stdout
+    text = agent_r1(*command.split(), "--help").stdout
     assert max(map(len, text.splitlines())) <= 80, "examples keep their lines, so they must fit"
     assert "<str>" not in text
     assert "list[" not in text
@@ -187,11 +160,10 @@ def test_help_reads_well_in_eighty_columns(
 
 
 def test_every_command_is_in_the_help_and_recipes_stand_before_keys(agent_r1: Run) -> None:
-    listed = agent_r1("--help").stdout.partition("Commands:")[2].partition("\n\n")[0]
-    assert [line.split()[0] for line in listed.splitlines() if line] == [
-        *(c[0] for c in COMMANDS[:11]),
-        "wiki",
-    ]
+    page = agent_r1("--help").stdout
+    assert "Where to begin:" in page
+    listed = page.partition("Commands:")[2].partition("\n\n")[0]
+    assert [line.split()[0] for line in listed.splitlines() if line] == [*COMMANDS, "wiki"]
     usage = agent_r1("train", "--help").stdout.splitlines()
     assert usage[0] == "Usage: root train [OPTIONS] [RECIPE] [KEY=VALUE]..."
     assert "  agent-r1 train my_recipe.yaml --dry-run  see what a recipe would do" in usage
@@ -218,7 +190,8 @@ def test_the_tab_key_completes_commands_recipes_runs_and_components(
     assert offered("agent-r1 train calc") == ["calculator"]
     assert offered("agent-r1 train paper/miniwiki-p") == ["paper/miniwiki-ppo"]
     assert offered("agent-r1 train ru") == offered("agent-r1 eval --model ru") == ["runs/mine"]
-    assert offered("agent-r1 view ru") == ["runs", "runs/mine"]
+    (tmp_path / "runs-of-others").mkdir()
+    assert offered("agent-r1 view ru") == offered("agent-r1 runs ru") == ["runs", "runs/mine", "runs-of-others"]
     assert "algorithm=grpo" in offered("agent-r1 train default algo")
     assert offered("agent-r1 train default algorithm = pp") == ["ppo"], "bash splits words at ="
     assert offered("agent-r1 train default pp") == [], "a recipe stands first"
@@ -227,3 +200,13 @@ def test_the_tab_key_completes_commands_recipes_runs_and_components(
     assert offered("agent-r1 plugins list --kind al") == ["algorithm"]
     assert offered("agent-r1 plugins list -P wiki") == ["wiki_search"]
     assert offered("agent-r1 new al") == ["algorithm"]
+
+
+def test_metrics_say_what_a_name_means(agent_r1: Run) -> None:
+    assert "falls before a collapse" in agent_r1("metrics", "health/group_std").stdout
+    assert json.loads(agent_r1("metrics", "time/step", "--json").stdout)["metrics"] == [
+        {"name": "time/step", "unit": "s", "better": "lower", "meaning": "the whole step, evaluation included"}
+    ]
+    unknown = agent_r1("metrics", "nonsense")
+    assert unknown.exit_code == 2
+    assert "no metric has 'nonsense' in its name" in unknown.stderr

@@ -29,13 +29,12 @@ def sum_and_answer() -> tuple[str, str]:
 
 
 def test_a_script_plays_an_episode_to_its_reward(
-    agent_r1: Command, tmp_path: Path, sum_and_answer: tuple[str, str]
+    succeed: Command, tmp_path: Path, sum_and_answer: tuple[str, str]
 ) -> None:
     expression, answer = sum_and_answer
     script = tmp_path / "actions.txt"
     script.write_text(f"/calculator {expression}\n\n<answer>{answer}</answer>\n")
-    done = agent_r1("play", "calculator", "--script", script)
-    assert done.exit_code == 0, done.stderr
+    done = succeed("play", "calculator", "--script", script)
     assert "[user] What is" in done.stdout
     assert '"expression": ' in done.stdout
     assert f"[tool calculator] {answer}\n" in done.stdout
@@ -43,12 +42,11 @@ def test_a_script_plays_an_episode_to_its_reward(
     assert "outcome reward 1.000 (exact_match 1.000" in done.stdout
 
 
-def test_a_player_writes_the_summary_too(agent_r1: Command, tmp_path: Path) -> None:
+def test_a_player_writes_the_summary_too(succeed: Command, tmp_path: Path) -> None:
     script = tmp_path / "actions.txt"
     script.write_text("/calculator 1+1\n\nI know that it is 2.\n\n<answer>2</answer>\n")
     context = "context={name: summary, turns: 1, prompt: Sum up!, heading: So far}"
-    done = agent_r1("play", "calculator", context, "--script", script)
-    assert done.exit_code == 0, done.stderr
+    done = succeed("play", "calculator", context, "--script", script)
     told = done.stdout
     assert "[tool calculator] 2\n[user] Sum up!\n  turn 0: reward" in told
     summed_up = "[assistant] I know that it is 2.\n[user] So far\nI know that it is 2.\n"
@@ -56,14 +54,13 @@ def test_a_player_writes_the_summary_too(agent_r1: Command, tmp_path: Path) -> N
     assert "the episode is over: terminated (answer)" in told
 
 
-def test_a_yaml_script_and_json(agent_r1: Command, tmp_path: Path, sum_and_answer: tuple[str, str]) -> None:
+def test_a_yaml_script_and_json(succeed: Command, tmp_path: Path, sum_and_answer: tuple[str, str]) -> None:
     expression, answer = sum_and_answer
     script = tmp_path / "actions.yaml"
     call = json.dumps({"name": "calculator", "arguments": {"expression": expression}})
     wrong = """'/calculator {"expression": "1+"}'"""
     script.write_text(f"- |-\n  <tool_call>\n  {call}\n  </tool_call>\n- {wrong}\n- <answer>{answer}</answer>\n")
-    done = agent_r1("play", "calculator", "--script", script, "--json")
-    assert done.exit_code == 0, done.stderr
+    done = succeed("play", "calculator", "--script", script, "--json")
     told = json.loads(done.stdout)
     assert told["finished"] is True
     first, second, last = told["episode"]["turns"]
@@ -73,20 +70,23 @@ def test_a_yaml_script_and_json(agent_r1: Command, tmp_path: Path, sum_and_answe
     assert told["episode"]["rewards"]["exact_match"] == 1.0
 
 
-def test_a_person_may_mistype_and_quit(agent_r1: Command) -> None:
-    done = agent_r1("play", "calculator", input="/calc 3\n\nno idea\n/quit\n")
-    assert done.exit_code == 0, done.stderr
+def test_a_person_may_mistype_and_quit(agent_r1: Command, succeed: Command) -> None:
+    done = succeed("play", "calculator", input="/calc 3\n\nno idea\n/quit\n")
     assert "not sent: there is no tool 'calc'; write one of /calculator EXPRESSION, /help, /quit" in done.stdout
     assert "[user] Error: no tool call and no answer" in done.stdout
     assert "stopped before the end of the episode" in done.stderr
     assert "the episode is over" not in done.stdout
+    ended = agent_r1("play", "calculator", "--json", input="")
+    assert (ended.exit_code, json.loads(ended.stdout)["finished"]) == (0, False), "the end of the input stops, too"
+    turns = agent_r1("play", "calculator", "env.max_turns=2", input="one\ntwo\nthree\n").stdout
+    assert "the episode is over: truncated (max_turns)" in turns
+    assert "no answer, accepted:" in turns
 
 
-def test_play_says_how_to_answer_and_what_is_scored(agent_r1: Command) -> None:
+def test_play_says_how_to_answer_and_what_is_scored(agent_r1: Command, succeed: Command) -> None:
     reward = "rewards=[exact_match, {name: valid_tool_call, weight: 0.5, cap: 2}]"
     sentence = "write it, as short as possible, between <answer> and </answer>."
-    done = agent_r1("play", "calculator", reward, input="/help\n/calculator 1+1\n/quit\n")
-    assert done.exit_code == 0, done.stderr
+    done = succeed("play", "calculator", reward, input="/help\n/calculator 1+1\n/quit\n")
     assert done.stdout.count(sentence) == 2, "at the start and by /help"
     assert "(shortcuts: /calculator EXPRESSION, /help, /quit)" in done.stdout
     assert (
@@ -98,32 +98,32 @@ def test_play_says_how_to_answer_and_what_is_scored(agent_r1: Command) -> None:
     assert prompted.stdout.count(sentence) == 1, "the system prompt says it already"
 
 
-def test_a_question_of_ones_own(agent_r1: Command) -> None:
+def test_a_question_of_ones_own(agent_r1: Command, succeed: Command) -> None:
     asked = ["play", "calculator", "--question", "What is 6 * 7?"]
-    done = agent_r1(*asked, "--answer", "42", input="/calculator 6 * 7\n<answer>42</answer>\n")
-    assert done.exit_code == 0, done.stderr
+    done = succeed(*asked, "--answer", "42", input="/calculator 6 * 7\n<answer>42</answer>\n")
     assert "[user] What is 6 * 7?" in done.stdout
     assert "answer '42', accepted: '42'" in done.stdout
     assert "outcome reward 1.000 (exact_match 1.000" in done.stdout
     assert agent_r1(*asked, "--task", "1").exit_code == agent_r1("play", "--answer", "42").exit_code == 2
 
 
-def test_a_player_reads_the_examples_that_the_policy_would_read(agent_r1: Command, tmp_path: Path) -> None:
+def test_a_player_reads_the_examples_that_the_policy_would_read(
+    agent_r1: Command, succeed: Command, tmp_path: Path
+) -> None:
     file = tmp_path / "own.jsonl"
     asked = ["play", "calculator", "--question", "What is 6 * 7?", "--answer", "42", "--keep", file]
     said = "/calculator 6 * 7\n<answer>42</answer>\n"
-    assert agent_r1(*asked, input=said).exit_code == 0
+    succeed(*asked, input=said)
     assert "[example]" not in agent_r1(*asked, f"env.examples={file}", input=said).stdout
     asked[3] = "What is 7 * 6?"
-    done = agent_r1(*asked, f"env.examples={file}", "env.max_examples=1", input=said)
-    assert done.exit_code == 0, done.stderr
+    done = succeed(*asked, f"env.examples={file}", "env.max_examples=1", input=said)
     assert "[example] [user] What is 6 * 7?\n[example] [assistant] <tool_call>" in done.stdout
     assert "[example] [tool calculator] 42\n[example] [assistant] <answer>42</answer>\n" in done.stdout
     assert "as conversation 3" in done.stderr
     assert "6 * 7" not in json.loads(file.read_text().splitlines()[2])["messages"][0]["content"]
 
 
-def test_a_successful_game_is_appended_as_a_conversation(agent_r1: Command, tmp_path: Path) -> None:
+def test_a_successful_game_is_appended_as_a_conversation(agent_r1: Command, succeed: Command, tmp_path: Path) -> None:
     file = tmp_path / "shown.jsonl"
     file.write_text('{"messages": []}')  # somebody's own line, without an end
     asked = ["play", "calculator", "--question", "What is 6 * 7?", "--answer", "42", "--keep", file]
@@ -131,8 +131,7 @@ def test_a_successful_game_is_appended_as_a_conversation(agent_r1: Command, tmp_
     assert f"not kept in {file}: the game is no success; --success-at takes one of a lower return" in lost.stderr
     agent_r1(*asked, input="/calculator 6 * 7\n/quit\n")
     assert file.read_text() == '{"messages": []}'
-    done = agent_r1(*asked, input="/calculator 6 * 7\n<answer>42</answer>\n")
-    assert done.exit_code == 0, done.stderr
+    done = succeed(*asked, input="/calculator 6 * 7\n<answer>42</answer>\n")
     assert f"kept in {file}, as conversation 2" in done.stderr
     agent_r1(*asked, "--success-at", "0", input="<answer>41</answer>\n")
     first, second, third = map(json.loads, file.read_text().splitlines())
@@ -151,23 +150,21 @@ def test_a_successful_game_is_appended_as_a_conversation(agent_r1: Command, tmp_
     assert third["messages"][-1] == {"role": "assistant", "content": "<answer>41</answer>"}
 
 
-def test_a_game_that_no_demonstration_can_show_is_not_kept(agent_r1: Command, tmp_path: Path) -> None:
+def test_a_game_that_no_demonstration_can_show_is_not_kept(agent_r1: Command, succeed: Command, tmp_path: Path) -> None:
     file = tmp_path / "shown.jsonl"
     asked = ["play", "calculator", "env.format=search_tags", "--question", "?", "--answer", "42", "--keep", file]
-    done = agent_r1(*asked, input="<search>6*7</search> and now\n<answer>42</answer>\n")
-    assert done.exit_code == 0, done.stderr
+    done = succeed(*asked, input="<search>6*7</search> and now\n<answer>42</answer>\n")
     assert f"not kept in {file}: action 1 of the demonstration of task question.0 goes on after" in done.stderr
     assert not file.exists()
     alone = agent_r1("play", "calculator", "--success-at", "1")
     assert (alone.exit_code, "give --keep too" in " ".join(alone.stderr.split())) == (2, True)
 
 
-def test_a_tool_counts_the_tokens_of_the_recipes_model(agent_r1: Command) -> None:
+def test_a_tool_counts_the_tokens_of_the_recipes_model(succeed: Command) -> None:
     tools = "tools=[{name: wiki_search, max_tokens: 3, show: texts}]"
-    done = agent_r1(
+    done = succeed(
         "play", "default", tools, "--question", "Who?", "--answer", "x", input="/wiki_search film\n<answer>x</answer>\n"
     )
-    assert done.exit_code == 0, done.stderr
     assert " ..." in done.stdout
 
 
@@ -190,7 +187,7 @@ def register_tools():
 '''
 
 
-def test_what_tools_and_people_write_is_shown_and_kept_whatever_it_is(agent_r1: Command, tmp_path: Path) -> None:
+def test_what_tools_and_people_write_is_shown_and_kept_whatever_it_is(succeed: Command, tmp_path: Path) -> None:
     """Terminal escapes of a tool, and lone surrogates: from the command line, and as a model's JSON may spell them."""
     (tmp_path / "hostile.py").write_text(HOSTILE)
     script = tmp_path / "actions.yaml"
@@ -198,13 +195,11 @@ def test_what_tools_and_people_write_is_shown_and_kept_whatever_it_is(agent_r1: 
     script.write_text(f"- '{spelled}'\n- \"/fetch \\ud83d\"\n- <answer>no</answer>\n")
     asked = ["play", "calculator", "-p", tmp_path / "hostile.py", "tools=[fetch]", "--script", script]
     asked += ["--question", "What is \udcff?", "--answer", "\udcff"]
-    done = agent_r1(*asked)
-    assert done.exit_code == 0, done.stderr
+    done = succeed(*asked)
     assert r"[user] What is \udcff?" in done.stdout
     assert r"[tool fetch] \x1b[2J\rpaid\u202e" in done.stdout
     assert "Error: wrong arguments for fetch" in done.stdout
-    exact = agent_r1(*asked, "--json")
-    assert exact.exit_code == 0, exact.stderr
+    exact = succeed(*asked, "--json")
     assert r"[tool fetch] \x1b[2J\rpaid\u202e" in exact.stderr
     episode = json.loads(exact.stdout)["episode"]
     assert episode["accepted"] == ["\udcff"]
@@ -212,28 +207,13 @@ def test_what_tools_and_people_write_is_shown_and_kept_whatever_it_is(agent_r1: 
     assert episode["turns"][0]["calls"][0]["arguments"] == {"page": 1, "\ud83d": 2}
 
 
-def test_input_that_is_no_text_is_one_sentence(agent_r1: Command) -> None:
+def test_input_that_is_no_text_and_a_failure_with_escapes_are_sentences(agent_r1: Command) -> None:
     done = agent_r1("play", "calculator", input=b"\xff\n")
     assert done.exit_code == 2
     assert "error: the input is no text" in done.stderr
-
-
-def test_a_failure_shows_escapes_too(agent_r1: Command) -> None:
-    done = agent_r1("play", "calculator", "--script", "\x1b[2J.txt")
-    assert r"the script \x1b[2J.txt cannot be read" in done.stderr
-    assert "\x1b" not in done.stderr
-
-
-def test_the_end_of_the_input_stops(agent_r1: Command) -> None:
-    done = agent_r1("play", "calculator", "--json", input="")
-    assert done.exit_code == 0
-    assert json.loads(done.stdout)["finished"] is False
-
-
-def test_turns_run_out_for_people_too(agent_r1: Command) -> None:
-    done = agent_r1("play", "calculator", "env.max_turns=2", input="one\ntwo\nthree\n")
-    assert "the episode is over: truncated (max_turns)" in done.stdout
-    assert "no answer, accepted:" in done.stdout
+    hostile = agent_r1("play", "calculator", "--script", "\x1b[2J.txt").stderr
+    assert r"the script \x1b[2J.txt cannot be read" in hostile
+    assert "\x1b" not in hostile
 
 
 @pytest.mark.parametrize(
@@ -245,12 +225,10 @@ def test_turns_run_out_for_people_too(agent_r1: Command) -> None:
         ("a.yaml", "- 3\n", "must be a YAML list of texts"),
         ("a.txt", "/calc 3\n", "there is no tool 'calc'"),
         ("a.txt", '/calculator {"expression": \n', "are not JSON"),
-        ("none.txt", None, "cannot be read"),
     ],
 )
 def test_a_script_that_cannot_be_played(agent_r1: Command, tmp_path: Path, name: str, text: str, words: str) -> None:
-    if text is not None:
-        (tmp_path / name).write_text(text)
+    (tmp_path / name).write_text(text)
     done = agent_r1("play", "calculator", "--script", tmp_path / name)
     assert done.exit_code == 2
     assert words in done.stderr

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from agent_r1_cli import runs_command
-from agent_r1_cli.completion import places
 from agent_r1_cli.runs_command import age
 from agent_r1_core.runs.files import write_json
 from agent_r1_core.runs.run import Run
@@ -57,9 +56,8 @@ def _date(run: Path, began: str) -> None:
     write_json(run / "run.json", json.loads((run / "run.json").read_text()) | {"created": began})
 
 
-def test_the_newest_come_first_each_on_a_line(agent_r1: Command, home: Path) -> None:
-    result = agent_r1("runs")
-    assert result.exit_code == 0, result.stderr
+def test_the_newest_come_first_each_on_a_line(succeed: Command, home: Path) -> None:
+    result = succeed("runs")
     lines = [line.split("  ") for line in result.stdout.splitlines()]
     assert [[cell.strip() for cell in line if cell] for line in lines[:4]] == [
         ["run", "state", "step", "best", "reward", "time", "age"],
@@ -136,12 +134,6 @@ def test_a_list_needs_nothing_heavy(home: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
-
-
-def test_the_tab_key_offers_runs_and_folders(home: Path) -> None:
-    (home / "runs-of-others").mkdir()
-    runs = [("runs", "all runs"), ("runs/new", "run"), ("runs/old", "run")]
-    assert places("run") == [*runs, ("runs-of-others", "folder")]
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_r1_viewer.reading.evaluation_matrix import read_matrix
 
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.report import report
+from agent_r1_core.runs.reading.evaluation_scores import RecordedEvaluations
 from agent_r1_core.runs.run import Run
+from agent_r1_core.testing import ScoreContract
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 
 Invoke = Callable[..., Any]
@@ -38,10 +41,9 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     return record
 
 
-def test_a_result_is_scored_again(agent_r1: Invoke, make: Make) -> None:
+def test_a_result_is_scored_again(agent_r1: Invoke, succeed: Invoke, make: Make) -> None:
     make("a", 30)
-    done = agent_r1("eval", "--rescore", "runs/a")
-    assert done.exit_code == 0, done.stderr
+    done = succeed("eval", "--rescore", "runs/a")
     assert "exact_match        0.750  [0.598, 0.858]" in done.stdout
     assert "hops 1  20  0.750" in done.stdout
     assert "scored again from the 40 episodes of runs/a/evaluations/eval_1.json: no differences" in done.stderr
@@ -51,6 +53,9 @@ def test_a_result_is_scored_again(agent_r1: Invoke, make: Make) -> None:
 
 
 def test_what_another_version_recorded_otherwise_is_told(agent_r1: Invoke, make: Make) -> None:
+    missing = agent_r1("eval", "--rescore", "runs/b")
+    assert (missing.exit_code, missing.stdout) == (1, "")
+    assert "runs/b is neither a result file nor a run; give a file of evaluations/" in missing.stderr
     file = make("a", 30) / "evaluations" / "eval_1.json"
     file.write_text(file.read_text().replace('"mean": 0.75', '"mean": 0.8'))
     done = agent_r1("eval", "--rescore", file)
@@ -68,18 +73,10 @@ def test_scoring_again_plays_nothing(agent_r1: Invoke, make: Make, extra: tuple[
     assert "--rescore plays no episode, so it takes no recipe, model or other option besides --json" in done.stderr
 
 
-def test_a_missing_result_is_named(agent_r1: Invoke, make: Make) -> None:
-    make("a", 30)
-    done = agent_r1("eval", "--rescore", "runs/b")
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert "runs/b is neither a result file nor a run; give a file of evaluations/" in done.stderr
-
-
-def test_two_runs_are_compared_question_by_question(agent_r1: Invoke, make: Make) -> None:
+def test_two_runs_are_compared_question_by_question(agent_r1: Invoke, succeed: Invoke, make: Make) -> None:
     make("a", 30)
     make("b", 20, conditions=["silenced tools"])
-    done = agent_r1("compare", "runs/a", "mute=runs/b/eval_1")
-    assert done.exit_code == 0, done.stderr
+    done = succeed("compare", "runs/a", "mute=runs/b/eval_1")
     lines = done.stdout.splitlines()
     assert lines[1].split("  ")[0] == "runs/a"
     assert lines[1].split()[1:5] == ["0.750", "[0.598,", "0.858]", "wilson"]
@@ -90,15 +87,13 @@ def test_two_runs_are_compared_question_by_question(agent_r1: Invoke, make: Make
     assert answer["files"]["runs/b"] == ["runs/b/evaluations/eval_1.json"]
 
 
-def test_results_with_a_comma_between_them_are_seeds(agent_r1: Invoke, make: Make) -> None:
+def test_results_with_a_comma_between_them_are_seeds(agent_r1: Invoke, succeed: Invoke, make: Make) -> None:
     for name, right in (("a0", 30), ("a1", 32), ("b0", 10), ("b1", 11)):
         make(name, right)
-    done = agent_r1("compare", "ppo=runs/a0,runs/a1", "grpo=runs/b0,runs/b1")
-    assert done.exit_code == 0, done.stderr
+    done = succeed("compare", "ppo=runs/a0,runs/a1", "grpo=runs/b0,runs/b1")
     assert "2 seeds (t), 40 tasks (wilson)" in done.stdout
     assert "ppo - grpo  +0.512" in done.stdout
-    alone = agent_r1("compare", "ppo=runs/a0,runs/a1")
-    assert alone.exit_code == 0, alone.stderr
+    alone = succeed("compare", "ppo=runs/a0,runs/a1")
     assert alone.stdout.splitlines()[1].startswith("ppo          0.775  [")
     assert "difference" not in alone.stdout
     twice = agent_r1("compare", "runs/a0,runs/a0", "runs/b0")
@@ -116,3 +111,32 @@ def test_runs_on_other_questions_are_not_compared_by_mistake(agent_r1: Invoke, m
     assert "runs/a has no score 'em'; compare by one that all have: exact_match, f1" in unknown.stderr
     shared = agent_r1("compare", "runs/a", "runs/b", "--common")
     assert "runs/a: 10 of 40 questions are left out: others lack them" in shared.stdout
+
+
+def test_a_plugin_of_one_file_adds_a_score_that_is_read_without_it(
+    agent_r1: Invoke, changed: Callable[..., list[str]], root: Path
+) -> None:
+    plugin = ["-p", root / "tests/fixtures/end_to_end/scores.py"]
+    page = agent_r1("plugins", "show", "half_turns", *plugin).stdout
+    assert "turns of two that were taken (share); lower is better" in page
+    training = ("training.steps", "training.tasks_per_step", "training.samples_per_task", "tasks.train.size")
+    done = agent_r1("eval", "default", *changed("scores=[half_turns, broken]", drop=training), *plugin)
+    assert done.exit_code == 0, done.stderr
+    assert "episodes lack the score broken, first " in done.stdout
+    again = json.loads(agent_r1("eval", "--rescore", "runs/small", "--json").stdout)
+    assert again["differs"] == []
+    assert again["declared"]["half_turns"]["bounds"] == "0 to 1"
+    assert 0 < again["metrics"]["score/half_turns"]["mean"] <= 1
+    assert "score/broken" not in again["metrics"]
+    compared = agent_r1("compare", "a=runs/small", "b=runs/small", "--score", "score/half_turns")
+    assert compared.exit_code == 0, compared.stderr
+    folder = Path("runs/small/evaluations")
+    matrix = read_matrix(folder, RecordedEvaluations(folder).all()[0], "score/half_turns")
+    assert "score/half_turns" in matrix.scores
+    assert [0 < cell <= 1 for (cell,) in matrix.cells if cell is not None] == [True] * 4
+
+
+class TestScore(ScoreContract):
+    plugin_file = "../fixtures/end_to_end/scores.py"
+    name = "half_turns"
+    cases = ((make_trajectory(texts=["I look.", "2"]), 1.0),)

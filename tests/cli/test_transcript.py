@@ -42,8 +42,7 @@ def two_turns() -> Trajectory:
 
 
 def test_spans_hold_every_id_once_and_split_at_every_action() -> None:
-    trajectory = make_trajectory([([0], [1, 2]), ([], [3])])
-    found = list(spans(trajectory, 0, decode))
+    found = list(spans(make_trajectory([([0], [1, 2]), ([], [3])]), 0, decode))
     assert [(span.text, span.action, span.turn) for span in found] == [
         ("a", False, None),
         ("bc", True, 0),
@@ -71,12 +70,9 @@ def test_on_a_terminal_actions_are_coloured_and_the_environment_is_dim() -> None
     assert "\x1b[1;32mcd\x1b[0m" in text
     assert "\x1b[2mab\x1b[0m" in text
     assert "[[" not in text
-
-
-def test_text_that_looks_like_markup_is_printed_as_it_is() -> None:
     stream = io.StringIO()
     Transcript(stream, colour=True).episode(two_turns(), lambda ids: "[red] :bug:")
-    assert "[red] :bug:" in stream.getvalue()
+    assert "[red] :bug:" in stream.getvalue(), "text that looks like markup is printed as it is"
 
 
 @pytest.mark.parametrize("colour", [False, True])

@@ -7,8 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 from agent_r1_core.config import TrainingConfig
 from agent_r1_core.contracts.algorithm import AlgorithmConfig
-from agent_r1_core.contracts.engine import EngineConfig
-from agent_r1_core.contracts.sampling import Sampling
+from agent_r1_core.contracts.engine import EngineConfig, Sampling
 
 
 @pytest.mark.parametrize(

@@ -249,8 +249,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         1,
         "kept-whatever-it-becomes",
         "agent_r1_core/evaluation/keeping.py",
-        "[line for line, why in told if why is None]",
-        "[line for line, why in told]",
+        "[line for line, why in compared if why is None]",
+        "[line for line, why in compared]",
         "no_text_can_show",
     ),
     Mutation(
@@ -368,7 +368,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         2,
         "recorded-a-token-too-early",
-        "agent_r1_core/learning/own_logprobs.py",
+        "agent_r1_core/learning/update.py",
         "                packed.put(own, at, logprobs)\n",
         "                packed.put(own, at - 1, logprobs)\n",
         "stands_at_that_token and 1-append",
@@ -376,7 +376,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         2,
         "recorded-after-the-policy-moved",
-        "agent_r1_core/learning/own_logprobs.py",
+        "agent_r1_core/learning/update.py",
         "            self._open = False\n",
         "",
         "stands_at_that_token and 2-append",
@@ -392,15 +392,15 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         2,
         "gap-measured-at-stale-tokens",
-        "agent_r1_core/learning/correction.py",
-        "return batch.fresh(step - 1) if self.ahead else batch.sampled",
-        "return batch.action_mask",
+        LEARNER,
+        "fresh = batch.fresh(step - 1) if self._correction.ahead else batch.sampled",
+        "fresh = batch.action_mask",
         "older_tokens_are_weighed",
     ),
     Mutation(
         2,
         "freshness-a-version-late",
-        "agent_r1_core/learning/correction.py",
+        LEARNER,
         "batch.fresh(step - 1)",
         "batch.fresh(step)",
         "older_tokens_are_weighed",
@@ -744,7 +744,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         6,
         "ranks-average-their-gradients",
-        "agent_r1_core/learning/sharding.py",
+        "agent_r1_core/learning/ranks.py",
         "part.set_gradient_divide_factor(1.0)",
         "part.set_gradient_divide_factor(float(ranks.size))",
         "that_of_the_formulas and dapo",
@@ -752,7 +752,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         6,
         "a-rank-without-the-first-ones-weights",
-        "agent_r1_core/learning/sharding.py",
+        "agent_r1_core/learning/ranks.py",
         "ranks.copy_first(copy if ranks.rank else copy.copy_(tensor.detach()))",
         "copy.zero_() if ranks.rank else copy.copy_(tensor.detach())",
         "only_the_first_rank and untied",
@@ -761,17 +761,17 @@ MUTATIONS: tuple[Mutation, ...] = (
         6,
         "every-rank-has-its-own-normaliser",
         LEARNER,
-        "            own.append(self._backward(minibatch, packed, learns, fresh))\n",
+        "            own.append(self._backward(minibatch, packed, learns, compares))\n",
         "            if self.ranks.size > 1:\n"
         "                rows = packed.rows.tolist()\n"
         "                minibatch = Minibatch.of(minibatch.update, rows, self.algorithm.config)\n"
-        "            own.append(self._backward(minibatch, packed, learns, fresh))\n",
+        "            own.append(self._backward(minibatch, packed, learns, compares))\n",
         "that_of_the_formulas and dapo",
     ),
     Mutation(
         6,
         "a-rank-without-work-repeats-its-last-micro-batch",
-        "agent_r1_core/learning/dealing.py",
+        "agent_r1_core/learning/packing.py",
         "        yield idle(batch)\n",
         "        yield own[-1] if own else idle(batch)\n",
         "that_of_the_formulas and reinforce_pp_kl",
@@ -780,8 +780,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         6,
         "every-rank-clips-by-the-norm-of-its-share",
         "agent_r1_core/learning/optimiser.py",
-        "norm = whole(torch.nn.utils.get_total_norm(gradients))",
-        'norm = torch.nn.utils.get_total_norm([getattr(one, "_local_tensor", one) for one in gradients])',
+        "total = whole(torch.nn.utils.get_total_norm(gradients))",
+        'total = torch.nn.utils.get_total_norm([getattr(one, "_local_tensor", one) for one in gradients])',
         "those_of_one_rank and dapo",
     ),
     Mutation(
@@ -827,7 +827,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         7,
         "one-state-for-all-groups",
-        "agent_r1_core/learning/anchors.py",
+        "agent_r1_core/learning/groups.py",
         "numbers.setdefault((group, key), len(numbers))",
         "numbers.setdefault((0, key), len(numbers))",
         "one_state_of_one_group",
@@ -875,7 +875,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         7,
         "weights-that-came-meanwhile",
-        "agent_r1_core/distributed/dispatcher.py",
+        "plugins/agent_r1_ray/dispatcher.py",
         "        while self._weights is not None and seat.worker is worker and seat.version",
         "        if self._weights is not None and seat.worker is worker and seat.version",
         "while_a_new_worker",
@@ -883,7 +883,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         7,
         "a-version-that-was-never-loaded",
-        "agent_r1_core/distributed/dispatcher.py",
+        "plugins/agent_r1_ray/dispatcher.py",
         "                seat.version = version\n",
         "                seat.version = self._weights[1]\n",
         "while_a_new_worker",
@@ -891,23 +891,23 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         8,
         "unknown-keys-ignored",
-        "agent_r1_core/contracts/section.py",
-        'model_config = ConfigDict(extra="forbid", ',
-        'model_config = ConfigDict(extra="ignore", ',
+        "agent_r1_core/contracts/component.py",
+        'extra="forbid", frozen=True, allow_inf_nan=False',
+        'extra="ignore", frozen=True, allow_inf_nan=False',
         "unknown_key",
     ),
     Mutation(
         8,
         "unknown-options-ignored",
         "agent_r1_core/contracts/component.py",
-        'model_config = ConfigDict(extra="forbid", ',
-        'model_config = ConfigDict(extra="ignore", ',
+        'extra="forbid", frozen=True, use_attribute_docstrings',
+        'extra="ignore", frozen=True, use_attribute_docstrings',
         "unknown_option",
     ),
     Mutation(
         8,
         "idle-options-accepted",
-        "agent_r1_core/config/setup.py",
+        "agent_r1_core/config/checks.py",
         "        elif self.user_set(key):\n",
         "        elif False:\n",
         "no_effect",
@@ -1115,7 +1115,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         9,
         "a-sum-of-large-numbers-is-infinite",
-        "agent_r1_core/metrics/means.py",
+        "agent_r1_core/metrics/rollouts.py",
         "math.fsum(value * SCALE for value in values)",
         "math.fsum(values)",
         "no_number_of_an_environment",
@@ -1197,8 +1197,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         10,
         "critic-begins-anew",
         "agent_r1_core/learning/critic.py",
-        "            module.load_state_dict(own)\n",
-        "            del module, own\n",
+        "        self._network.load_state_dict(state)\n",
+        "        del state\n",
         "bit_for_bit and ppo",
     ),
     Mutation(
@@ -1228,7 +1228,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         10,
         "moments-captured-without-a-copy",
-        "agent_r1_core/learning/captured.py",
+        LEARNER,
         'tensor.to("cpu", copy=True)',
         'tensor.to("cpu")',
         "overtaken",
@@ -1236,7 +1236,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         10,
         "policy-captured-without-a-copy",
-        "agent_r1_core/learning/captured.py",
+        LEARNER,
         'learner.policy.snapshot("cpu") if copy else learner.policy.weights()',
         "learner.policy.weights()",
         "overtaken",
@@ -1260,7 +1260,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         10,
         "one-place-for-all-training-sets",
-        "agent_r1_core/assembly/mixture.py",
+        "agent_r1_core/assembly/task_order.py",
         "orders={name: order.at(sets[name]) for name, order in self.orders.items()}",
         "orders={name: order.at(min(sets.values(), key=str)) for name, order in self.orders.items()}",
         "mixture",
@@ -1348,7 +1348,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         12,
         "failures-scored-as-wrong",
-        "agent_r1_core/evaluation/scores.py",
+        "agent_r1_core/evaluation/intervals.py",
         "        if not episode.failed:\n",
         "        if True:\n",
         "failed_episodes",
@@ -1372,7 +1372,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         12,
         "the-set-that-chooses-in-the-mean",
-        "agent_r1_core/evaluation/sets.py",
+        "agent_r1_core/evaluation/report.py",
         " if name != choosing_set}",
         "}",
         "enters_no_mean",
@@ -1396,7 +1396,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         12,
         "searched-for-by-the-policy-itself",
-        "agent_r1_core/evaluation/shown.py",
+        "agent_r1_core/evaluation/episode_record.py",
         " - _written(turn) - seen\n",
         " - seen\n",
         "a_policy_finds_nothing",
@@ -1478,7 +1478,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         13,
         "anything-under-the-name-of-an-old-run-is-deleted",
-        "agent_r1_core/runs/replaced.py",
+        "agent_r1_core/runs/directory.py",
         "if is_run(path) else None",
         "if path.is_dir() else None",
         "left_alone",

@@ -19,7 +19,7 @@ from agent_r1_core import Markup, Task, ToolResult, tool
 from agent_r1_core.chat import ChatTokenizer, Conversation
 from agent_r1_core.chat.control import BREAK
 from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
-from agent_r1_core.testing.tokenizer import CHAT_TEMPLATE
+from agent_r1_core.testing.model import CHAT_TEMPLATE
 
 TEMPLATES = {file.stem: file for file in (Path(__file__).parents[1] / "fixtures/chat_templates").glob("*.jinja")}
 SCHEMA = {

@@ -18,8 +18,7 @@ from agent_r1_core.config import load_config
 from agent_r1_core.contracts.engine import Engine, EngineModel
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import ConfigError
-from agent_r1_core.health.settings import HealthConfig
-from agent_r1_core.health.watch import Watch
+from agent_r1_core.health.watch import HealthConfig, Watch
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.testing import make_request, make_task, make_trajectory, tiny_model, tiny_model_folder

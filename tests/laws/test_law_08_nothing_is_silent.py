@@ -17,8 +17,7 @@ from agent_r1_core.config import load_config
 from agent_r1_core.contracts.env import Action, EnvServices
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import ConfigError, ModelError, UnknownComponent
-from agent_r1_core.health.settings import HealthConfig
-from agent_r1_core.health.watch import Watch
+from agent_r1_core.health.watch import HealthConfig, Watch
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.metrics.rollouts import episode_metrics, spread_metrics

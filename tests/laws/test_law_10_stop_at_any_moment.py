@@ -20,10 +20,10 @@ from small_run import Notes, fingerprint, rewritten, run_once
 from agent_r1_core.assembly.checkpointing import save_checkpoint
 from agent_r1_core.assembly.local_roles import LocalRollouts
 from agent_r1_core.contracts.engine import EngineModel
-from agent_r1_core.engines.module import load_module
+from agent_r1_core.engines.weights import load_module
 from agent_r1_core.errors import EngineError, RunError
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.learning.state_folder import write_state
+from agent_r1_core.learning.state import write_state
 from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.checkpoints import Checkpoints
 from agent_r1_core.runs.run import Run
@@ -222,7 +222,7 @@ def test_a_checkpoint_that_training_has_overtaken_holds_its_own_step(
     options = BUNDLED | {"algorithm": "ppo", "checkpoint": "{every: 1, keep: 9, best: null}"}
     whole = run_once(folder, "prompt", 3, **options)
     overtaken = Overtaken(3)
-    monkeypatch.setattr("agent_r1_core.learning.captured.write_state", overtaken.write)
+    monkeypatch.setattr("agent_r1_core.learning.learner.write_state", overtaken.write)
     late = run_once(folder, "overtaken", 3, listener=overtaken, **options)
     assert overtaken.written == 3
     assert fingerprint(late) == fingerprint(whole)

@@ -20,12 +20,10 @@ from agent_r1_core.evaluation.compare import Difference, compare
 from agent_r1_core.evaluation.episode_record import EpisodeRecord, episode_records
 from agent_r1_core.evaluation.intervals import wilson
 from agent_r1_core.evaluation.provenance import provenance
-from agent_r1_core.evaluation.report import EvaluationResult, report
+from agent_r1_core.evaluation.report import EvaluationResult, combine, report
 from agent_r1_core.evaluation.result_file import ResultFile
-from agent_r1_core.evaluation.sets import combine
 from agent_r1_core.metrics.scorers import exact_match_score, f1_score, substring_match_score
-from agent_r1_core.runs.evaluation_file import write_evaluation
-from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+from agent_r1_core.runs.evaluation_file import EvaluationTasks, write_evaluation
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import ScriptedPolicy
 from agent_r1_core.testing.trajectories import make_task, make_trajectory

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pytest
 import typer
 from agent_r1_viewer.reading.episode import read_episode, read_trajectory_rows
-from agent_r1_viewer.reading.episode_rows import read_places, read_rows
-from agent_r1_viewer.reading.group_rows import read_groups
+from agent_r1_viewer.reading.episode_rows import read_groups, read_places, read_rows
 from hostile_files import COMMANDS, DISGUISES, WITHOUT_RUNS, WRITING, kinds, write_bomb
 from small_run import overrides
 

@@ -91,11 +91,8 @@ def test_the_job_has_the_gpus_that_its_workers_need(job: dict[str, Any]) -> None
     assert cluster["authOptions"] == {"mode": "token"}
 
 
-def test_the_image_of_the_page_has_the_job_s_ray(root: Path, job: dict[str, Any]) -> None:
+def test_the_job_has_the_page_s_ray_and_one_command_of_agent_r1(root: Path, job: dict[str, Any]) -> None:
     assert re.findall(r"rayproject/ray:([\d.]+)-", page(root)) == [job["spec"]["rayClusterSpec"]["rayVersion"]]
-
-
-def test_the_command_of_the_job_is_one_of_agent_r1(job: dict[str, Any]) -> None:
     words = shlex.split(job["spec"]["entrypoint"])
     assert words[:2] == ["agent-r1", "train"]
     assert not {"&&", ";", "|"} & set(words), "Ray's submitter would take the rest as a command of its own"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_r1_cli.scaffold import KINDS
+from agent_r1_cli.new_command import KINDS
 
 pytestmark = [pytest.mark.installed, pytest.mark.slow]
 
@@ -42,32 +42,21 @@ def test_the_wheel_holds_the_bundled_models(model: str, built: dict[str, Path], 
         assert bundled[f"agent_r1_core/bundled/{model}/{path.name}"] == path.read_bytes()
 
 
-def test_a_wheel_from_the_sdist_equals_one_from_the_checkout(built: dict[str, Path]) -> None:
+def test_the_sdist_holds_what_tests_it_and_makes_the_same_wheel(built: dict[str, Path]) -> None:
     assert contents(built["wheel"]) == contents(built["direct"])
-
-
-def test_the_sdist_holds_what_tests_it(built: dict[str, Path]) -> None:
     with tarfile.open(built["sdist"]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"pyproject.toml", "LICENSE", "tests/conftest.py", "templates/common/pyproject.toml"} <= names
 
 
-def test_an_installed_wheel_works_without_the_checkout(built: dict[str, Path], without_agent_r1: Any) -> None:
-    without_agent_r1.install(built["wheel"])
+@pytest.mark.parametrize("editable", [False, True])
+def test_an_installed_package_works(built: dict[str, Path], root: Path, without_agent_r1: Any, editable: bool) -> None:
+    """A wheel without the checkout, and an editable install, which reads it."""
+    without_agent_r1.install(*(["--editable", root] if editable else [built["wheel"]]))
     answer = json.loads(without_agent_r1.agent_r1("plugins", "list", "--json"))
     assert {plugin["status"] for plugin in answer["plugins"]} == {"ok"}
     shown = json.loads(without_agent_r1.agent_r1("plugins", "show", "calculator", "--json"))
-    assert shown["source"].startswith(str(without_agent_r1.folder))
+    assert Path(shown["source"]).is_relative_to(root if editable else without_agent_r1.folder)
     without_agent_r1.agent_r1("new", "tool", "letters_of_nobody")
     assert (without_agent_r1.folder / "agent-r1-letters-of-nobody" / "pyproject.toml").is_file()
     assert "miniwiki" in without_agent_r1.agent_r1("train", "--dry-run")
-
-
-def test_an_editable_install_reads_the_checkout(root: Path, without_agent_r1: Any) -> None:
-    without_agent_r1.install("--editable", root)
-    answer = json.loads(without_agent_r1.agent_r1("plugins", "list", "--json"))
-    assert {plugin["status"] for plugin in answer["plugins"]} == {"ok"}
-    shown = json.loads(without_agent_r1.agent_r1("plugins", "show", "calculator", "--json"))
-    assert Path(shown["source"]).is_relative_to(root)
-    without_agent_r1.agent_r1("new", "tool", "letters_of_nobody")
-    assert (without_agent_r1.folder / "agent-r1-letters-of-nobody" / "pyproject.toml").is_file()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from warm_python import SITE
 
-from agent_r1_cli.scaffold import KINDS, write_project
+from agent_r1_cli.new_command import KINDS, write_project
 from agent_r1_core.testing import tiny_model_folder
 
 pytestmark = [pytest.mark.installed, pytest.mark.slow]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.metrics import declared as metric
@@ -13,6 +14,8 @@ from agent_r1_core.metrics.estimate import Estimate
 from agent_r1_core.metrics.scorers import EXACT_MATCH, REWARD_MEAN
 from agent_r1_core.runs.evaluation_file import damaged_file, read_evaluation, trajectory_files
 from agent_r1_core.runs.failures import Failures
+
+_METRICS, _FAILURES = TypeAdapter(dict[str, Estimate]), TypeAdapter(Failures)
 
 
 @dataclass(frozen=True)
@@ -40,9 +43,11 @@ class EvaluationScores:
         result = read_evaluation(path)
         try:
             every = {"": result, **{str(name): one for name, one in (result.get("sets") or {}).items()}}
-            sets = {name: _scores(one["metrics"]) for name, one in every.items()}
-            failures = {name: _failures(one["failures"]) for name, one in every.items() if one.get("failures")}
-        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            sets = {name: _METRICS.validate_python(one["metrics"]) for name, one in every.items()}
+            failures = {
+                name: _FAILURES.validate_python(one["failures"]) for name, one in every.items() if one.get("failures")
+            }
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise damaged_file(path) from error
         return cls(path.stem, result.get("step"), sets, trajectory_files(path, result), failures)
 
@@ -80,11 +85,7 @@ class RecordedEvaluations:
     """The evaluations of a run; files that did not change are not read again."""
 
     def __init__(self, folder: Path, check: Callable[[Path], object] = Path) -> None:
-        """Read nothing yet.
-
-        Args:
-            check: is called with every file before it is read, and raises a RunError if it must not be.
-        """
+        """Read nothing yet; `check` is called with every file before it is read, and may raise a RunError."""
         self._folder = folder
         self._check = check
         self._read: dict[Path, tuple[tuple[int, int], EvaluationScores | RunError]] = {}
@@ -111,30 +112,3 @@ class RecordedEvaluations:
             except RunError as error:
                 self._read[path] = (stamp, error)
         return self._read[path][1]
-
-
-def _scores(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Estimate]:
-    return {
-        str(name): Estimate(
-            float(one["mean"]),
-            _optional(one.get("low")),
-            _optional(one.get("high")),
-            str(one.get("method", "")),
-            int(one["n"]),
-            _whole(one.get("asked")),
-        )
-        for name, one in metrics.items()
-    }
-
-
-def _failures(found: Mapping[str, Any]) -> Failures:
-    counts = (int(found["episodes"]), int(found["of"]), str(found["reason"]), int(found["alike"]))
-    return Failures(*counts, at_least=bool(found.get("at_least", False)))
-
-
-def _whole(value: Any) -> int | None:
-    return None if value is None else int(value)
-
-
-def _optional(value: Any) -> float | None:
-    return None if value is None else float(value)

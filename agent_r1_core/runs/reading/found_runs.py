@@ -33,7 +33,9 @@ class FoundRuns:
     def all(self) -> dict[str, Path]:
         """The folders of the runs by id: a folder's name, or as many names of its path as tell it from the others."""
         paths = list(dict.fromkeys(path for folder in self.folders for path in _below(folder, DEPTH)))
-        return dict(sorted(zip(map(_encodable, _ids(paths)), paths, strict=True)))
+        # No browser writes a byte that is not UTF-8 in an address.
+        ids = (os.fsencode(name).decode("utf-8", "backslashreplace") for name in _ids(paths))
+        return dict(sorted(zip(ids, paths, strict=True)))
 
     def path(self, name: str) -> Path:
         """The folder of a run.
@@ -93,11 +95,6 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
 def _counts(entry: os.DirEntry[str]) -> bool:
     """Whether an entry is a folder to look into: no link, and not hidden, as runs that are being replaced are."""
     return not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
-
-
-def _encodable(name: str) -> str:
-    """The same, with `\\xff` for a byte that is not UTF-8: no browser writes it in an address."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _ids(paths: Sequence[Path]) -> list[str]:

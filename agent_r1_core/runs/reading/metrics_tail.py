@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.opening import LINES, open_to_read
 from agent_r1_core.runs.metrics_file import MetricsFile, damaged_line
-from agent_r1_core.runs.reading.ranges import ranges
 
 _BLOCK = 2**20
 """Bytes that are read and parsed at once."""
@@ -36,14 +35,9 @@ class MetricsTail:
     _torn: bytes
     """The beginning of a line that is not whole yet."""
     _end: bytes
-    """What stands before `_offset`."""
+    """The bytes before `_offset`."""
 
     def __init__(self, path: Path, only: Collection[str] | None = None) -> None:
-        """Read nothing yet.
-
-        Args:
-            only: the metrics to keep; None: all.
-        """
         self._file = MetricsFile(path)
         self._only = only
         self._taken_back = 0
@@ -76,12 +70,11 @@ class MetricsTail:
 
     @property
     def edition(self) -> str:
-        """Changes when anything but later steps does: whoever kept columns of another one reads all of them again."""
+        """Changes when anything but later steps does: columns of another edition are to be read again."""
         return f"{self._inode}-{self._taken_back}"
 
     @property
     def problem(self) -> str | None:
-        """Which lines are damaged."""
         if len(self._damaged) < 2:
             return next((str(damaged_line(self._file.path, number)) for number in self._damaged), None)
         which = f"lines {ranges(self._damaged)}"
@@ -151,3 +144,14 @@ class MetricsTail:
         for name, values in self._values.items():
             del values[len(self.steps) :]
             del self._present[name][len(self.steps) :]
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Numbers in ascending order; those that follow one another stand together."""
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ", ".join(f"{part[0]} to {part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)

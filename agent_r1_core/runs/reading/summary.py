@@ -6,29 +6,27 @@ A part that cannot be read is None, and `problem` says why; everything else is t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agent_r1_core.errors import AgentR1Error
+from agent_r1_core.errors import AgentR1Error, ConfigError
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.estimate import Estimate
-from agent_r1_core.opening import read_json
+from agent_r1_core.opening import read_json, read_text
 from agent_r1_core.runs import lock
+from agent_r1_core.runs.evaluation_file import damaged_file
+from agent_r1_core.runs.events_file import RunState
 from agent_r1_core.runs.failures import Failures
 from agent_r1_core.runs.marker import MARKER
-from agent_r1_core.runs.reading.config_sections import read_sections
 from agent_r1_core.runs.reading.evaluation_scores import EvaluationScores, RecordedEvaluations
 from agent_r1_core.runs.reading.metrics_tail import MetricsTail
 from agent_r1_core.runs.run_reader import RunReader
-from agent_r1_core.runs.state import RunState
 
 POINTS = 60
 """Of the small curve."""
-_NUMBERED = re.compile(r"(?P<stem>.+)-\d+")
-"""The name of a run that was given none."""
 _NEEDED = ("algorithm", "checkpoint", "model", "training")
 _Part = TypeVar("_Part")
 
@@ -55,7 +53,6 @@ class RunSummary:
     sentence: str | None
     """The state in words."""
     recipe: str | None
-    """Of a run that does not say it, as far as the name tells."""
     algorithm: str | None
     model: str | None
     step: int | None
@@ -91,11 +88,7 @@ class SummaryReader:
     """Keeps what it has read of a run's metrics, evaluations and configuration."""
 
     def __init__(self, run: RunReader, check: Callable[[Path], object] = Path) -> None:
-        """Read nothing yet.
-
-        Args:
-            check: is called with every file before it is read, and raises a RunError if it must not be.
-        """
+        """Read nothing yet; `check` is called with every file before it is read, and may raise a RunError."""
         self.run = run
         self.metrics = MetricsTail(run.path / "metrics.jsonl", only=(metric.REWARD_MEAN, metric.TIME_STEP))
         self.evaluations = RecordedEvaluations(run.path / "evaluations", check)
@@ -116,7 +109,8 @@ class SummaryReader:
         about = self._part(MARKER, self._about) or {}
         evaluations, damaged = self.evaluations.all()
         self.problems += [*filter(None, [self.metrics.problem]), *damaged]
-        if self.metrics.last_step is None and self._played():
+        unread = self.metrics.last_step is None and not (self.run.path / "metrics.jsonl").exists()
+        if unread and any(step > 1 for step in self.run.trajectory_steps()):
             self.problems.append(
                 f"run {self.run.path} has episodes of training, but no metrics.jsonl; restore it from a copy"
             )
@@ -127,7 +121,7 @@ class SummaryReader:
             path=self.run.path,
             state=None if state is None else str(state.kind),
             sentence=None if state is None else state.sentence,
-            recipe=_recipe(about, self.run.name),
+            recipe=_text(about.get("recipe")),
             algorithm=_text(_at(config, "algorithm", "name")),
             model=_text(_at(config, "model", "name")),
             step=self.metrics.last_step,
@@ -196,11 +190,6 @@ class SummaryReader:
         last = len(known) - 1
         return [known[round(place * last / (POINTS - 1))] for place in range(POINTS)]
 
-    def _played(self) -> bool:
-        """Whether the metrics are missing that belong to the episodes of its steps."""
-        missing = not (self.run.path / "metrics.jsonl").exists()
-        return missing and any(step > 1 for step in self.run.trajectory_steps())
-
     def _about(self) -> dict[str, Any]:
         try:
             about = read_json(self.run.path / MARKER)
@@ -224,13 +213,6 @@ def _best(evaluations: list[EvaluationScores], measured: str | None) -> BestScor
         ]
         best = [one for one in best if one.metric == best[-1].metric]
     return max(best, key=lambda one: one.score.mean) if best else None
-
-
-def _recipe(about: Mapping[str, Any], name: str) -> str | None:
-    if "recipe" in about:
-        return _text(about["recipe"])
-    numbered = _NUMBERED.fullmatch(name)  # runs of before do not say it
-    return numbered["stem"] if numbered else None
 
 
 def _created(about: Mapping[str, Any]) -> float | None:
@@ -259,3 +241,30 @@ def _at(config: Mapping[str, Any], *keys: str) -> Any:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
+
+
+_SECTION = re.compile(r"(\w+):")
+
+
+def read_sections(path: Path, names: Collection[str]) -> dict[str, Any]:
+    """The sections with these names; those that are missing are left out.
+
+    Raises:
+        OSError: the file cannot be read.
+        RunError: it is damaged there.
+    """
+    from agent_r1_core.config.yaml_text import parse
+
+    kept, lines = True, []
+    try:
+        for line in read_text(path).split("\n"):
+            section = _SECTION.match(line)
+            if section is not None:
+                kept = section[1] in names
+            lines.append(line if kept else "")  # empty lines keep the numbers of the others
+        value = parse("\n".join(lines), str(path)).value
+    except (ConfigError, UnicodeDecodeError) as error:
+        raise damaged_file(path) from error
+    if not isinstance(value, dict):
+        raise damaged_file(path)
+    return value

@@ -6,8 +6,10 @@ from typing import Any, ClassVar
 
 import torch
 
+from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.learning.batch import Advantages, Batch
 from agent_r1_core.learning.checks import CheckedAlgorithm
+from agent_r1_core.learning.selection import Selection
 from agent_r1_core.testing.batch import loss_tokens, tiny_batch
 from agent_r1_core.testing.contracts.base import ComponentContract
 from agent_r1_core.testing.trajectories import random_group
@@ -53,7 +55,7 @@ class AlgorithmContract(ComponentContract):
         assert torch.isfinite(self.make().advantages(unrewarded).advantages).all()
 
     def test_the_filter_keeps_whole_groups(self) -> None:
-        CheckedAlgorithm(self.make()).filter([random_group(seed) for seed in range(3)])
+        Selection(self.make(), TrainingConfig()).filter([random_group(seed) for seed in range(3)])
 
     def test_the_loss_has_a_gradient_where_it_has_a_weight(self) -> None:
         algorithm, batch = self.make(), tiny_batch()

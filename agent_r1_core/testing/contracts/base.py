@@ -11,14 +11,8 @@ from typing import Any, ClassVar
 
 from agent_r1_core.contracts.component import Component
 from agent_r1_core.errors import ComponentLoadError
-from agent_r1_core.plugins import (
-    LoadedComponent,
-    PluginRecord,
-    PluginStatus,
-    Registry,
-    check_component,
-)
-from agent_r1_core.plugins.checks import check_registered
+from agent_r1_core.plugins import LoadedComponent, PluginRecord, PluginStatus, Registry
+from agent_r1_core.plugins.checks import check_component, check_registered
 from agent_r1_core.plugins.hooks import read_api, read_components
 
 

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.context import Exchange, History
+from agent_r1_core.contracts.engine import Sampling
 from agent_r1_core.contracts.env import Action, EnvConfig, Observation, Step, ToolEnv
-from agent_r1_core.contracts.sampling import Sampling
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutSettings
 from agent_r1_core.rollout.context_checks import choice_of
 from agent_r1_core.testing.contracts.base import ComponentContract, run
+from agent_r1_core.testing.model import tiny_tokenizer
 from agent_r1_core.testing.scripted import ScriptedPolicy
-from agent_r1_core.testing.tokenizer import tiny_tokenizer
 from agent_r1_core.testing.trajectories import make_task
 from agent_r1_core.tools.plain import Unfit
 from agent_r1_core.trajectory import Message, Task, Trajectory

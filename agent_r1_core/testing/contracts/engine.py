@@ -10,9 +10,8 @@ from typing import Any, ClassVar
 from agent_r1_core.contracts.engine import Engine, EngineModel, Generation, Request, context_digest
 from agent_r1_core.errors import EngineError
 from agent_r1_core.testing.contracts.base import ComponentContract, run
-from agent_r1_core.testing.model import tiny_model, tiny_model_folder
-from agent_r1_core.testing.requests import make_request
-from agent_r1_core.testing.tokenizer import tiny_tokenizer
+from agent_r1_core.testing.model import tiny_model, tiny_model_folder, tiny_tokenizer
+from agent_r1_core.testing.scripted import make_request
 
 PROMPTS = ("Who?", "What is 1+1?", "A longer question, so that the rows of a batch differ in length.")
 

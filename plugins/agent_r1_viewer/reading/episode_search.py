@@ -170,7 +170,7 @@ def _counts_fit(turns: int, errors: int, filters: Filters) -> bool:
 
 
 def _snippets(file: Any, rows: Sequence[int], text: str) -> Iterator[tuple[int, tuple[str, str, str]]]:
-    """The rows in which the text stands, with what is around its first place."""
+    """The rows that hold the text, with what is around its first place."""
     import pyarrow.compute as pc
 
     pattern = re.compile(re.escape(text), re.IGNORECASE)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.metrics.scorers import EXACT_MATCH, REWARD_MEAN
+from agent_r1_core.metrics.scorers import EXACT_MATCH, REWARD_MEAN, SCORE
 from agent_r1_core.runs.evaluation_file import damaged_file, episodes_file, read_episodes, read_evaluation
 from agent_r1_core.runs.reading.evaluation_scores import EvaluationScores
 from agent_r1_core.runs.trajectory_file import naming_damage, parquet_file
 from agent_r1_core.trajectory import EndStatus
-from agent_r1_viewer.reading.group_rows import LONGEST
+from agent_r1_viewer.reading.episode_rows import LONGEST
 
 _LARGEST = sys.float_info.max
 Key = tuple[str, str]
@@ -100,6 +100,8 @@ class _Column:
         try:
             for episode in read_episodes(path, result):
                 self.episodes.setdefault((str(episode.get("set", "")), str(episode["task"])), []).append(episode)
+                own = {SCORE.of(name): value for name, value in {**episode.get("scores", {})}.items()}
+                episode["rewards"] = {**episode["rewards"], **own}
                 self.scores.update(dict.fromkeys(episode["rewards"]))
         except (LookupError, TypeError) as error:
             raise damaged_file(path.with_suffix(".jsonl")) from error

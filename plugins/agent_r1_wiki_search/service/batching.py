@@ -63,7 +63,7 @@ class Batcher:
         Args:
             load: opens the searcher.
             limits: bounds of batches and of the queue.
-            observe: is told the queries and the seconds of every call of the searcher.
+            observe: called with the queries and the seconds of every call of the searcher.
         """
         self.waiting = 0
         """Queries that are accepted and not answered yet."""
@@ -168,7 +168,7 @@ class Batcher:
             self.waiting -= len(request.queries)
             self._pending.discard(request)
             if request.answer.done():
-                continue  # whoever asked is gone
+                continue  # the client is gone
             if isinstance(request.outcome, list):
                 request.answer.set_result(request.outcome)
             else:

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -28,26 +27,16 @@ _READING_SECONDS = 2
 """For clients to take the last answers."""
 
 
-@dataclass(frozen=True)
-class Address:
-    """Where the service listens."""
-
-    host: str = "127.0.0.1"
-    port: int = 8765
-    """0: any free one."""
-
-
-def listen(address: Address) -> socket.socket:
-    """A listening socket.
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 is any free one.
 
     Raises:
         ConfigError: the address cannot be used.
     """
     opened: socket.socket | None = None
     try:
-        family, kind, protocol, _, where = socket.getaddrinfo(
-            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, where = found[0]
         opened = socket.socket(family, kind, protocol)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind(where)
@@ -56,7 +45,7 @@ def listen(address: Address) -> socket.socket:
         if opened is not None:
             opened.close()
         raise ConfigError(
-            f"the service cannot listen on port {address.port} of {address.host} ({error.strerror or error}); "
+            f"the service cannot listen on port {port} of {host} ({error.strerror or error}); "
             "give another --port (0: any free one) or --host"
         ) from error
     return opened
@@ -144,7 +133,6 @@ class _Server(uvicorn.Server):
             self._loop.call_soon_threadsafe(lambda: self._start(self._drain()))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to answer."""
         await super().startup(sockets)
         self._answering.set()
 

@@ -103,48 +103,30 @@ def test_what_opens_it_at_once_reads_it_once(
     assert sorted(path.name for path in place.iterdir()) == [".lock", "model"]
 
 
-def cut(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[:-100])
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "is cut off or damaged, since its tensors are longer than the file; copy the file again": lambda file: (
+        file.write_bytes(file.read_bytes()[:-100])
+    ),
+    "is cut off or damaged, since its header claims more than the file holds; copy the file": lambda file: (
+        file.write_bytes(file.read_bytes()[:3000])
+    ),
+    "is not a GGUF file; give one, or a folder in Hugging Face format": lambda file: file.write_bytes(
+        b"GGML" + bytes(100)
+    ),
+    "is GGUF of version 77, and versions 2 and 3 are read; convert the model again": lambda file: file.write_bytes(
+        b"GGUF" + struct.pack("<I", 77) + bytes(100)
+    ),
+    "cannot be read (it is a pipe, not a file); give a GGUF file that is there": lambda file: (
+        file.unlink() or os.mkfifo(file)
+    ),
+    "cannot be read (No such file or directory); give a GGUF file that is there": lambda file: file.unlink(),
+}
 
 
-def cut_in_the_header(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[:3000])
-
-
-def no_gguf(file: Path) -> None:
-    file.write_bytes(b"GGML" + bytes(100))
-
-
-def of_a_far_version(file: Path) -> None:
-    file.write_bytes(b"GGUF" + struct.pack("<I", 77) + bytes(100))
-
-
-def a_pipe(file: Path) -> None:
-    file.unlink()
-    os.mkfifo(file)
-
-
-def nothing(file: Path) -> None:
-    file.unlink()
-
-
-@pytest.mark.parametrize(
-    ("damage", "sentence"),
-    [
-        (cut, "is cut off or damaged, since its tensors are longer than the file; copy the file again"),
-        (cut_in_the_header, "is cut off or damaged, since its header claims more than the file holds; copy the file"),
-        (no_gguf, "is not a GGUF file; give one, or a folder in Hugging Face format"),
-        (of_a_far_version, "is GGUF of version 77, and versions 2 and 3 are read; convert the model again"),
-        (a_pipe, "cannot be read (it is a pipe, not a file); give a GGUF file that is there"),
-        (nothing, "cannot be read (No such file or directory); give a GGUF file that is there"),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
-def test_a_damaged_file_is_one_sentence(
-    tmp_path: Path, cache: Path, model: PreTrainedModel, damage: Callable[[Path], None], sentence: str
-) -> None:
+@pytest.mark.parametrize("sentence", DAMAGES)
+def test_a_damaged_file_is_one_sentence(tmp_path: Path, cache: Path, model: PreTrainedModel, sentence: str) -> None:
     file = write_gguf(tmp_path / "tiny.gguf", model)
-    damage(file)
+    DAMAGES[sentence](file)
     with pytest.raises(ModelError) as raised:
         find_model(str(file))
     assert str(raised.value).startswith(f"{file} {sentence}")

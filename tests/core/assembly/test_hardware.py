@@ -11,8 +11,7 @@ import torch
 from transformers import GPT2Config
 
 from agent_r1_core.assembly import hardware
-from agent_r1_core.assembly.hardware import Hardware, choose_hardware
-from agent_r1_core.assembly.probe import Probe
+from agent_r1_core.assembly.hardware import Hardware, Probe, choose_hardware
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.testing import tiny_model_folder
 
@@ -53,17 +52,13 @@ def test_threads_and_bfloat16_must_be_worth_it(
     assert chosen(tmp_path, monkeypatch, **dict(zip(names, seconds, strict=True))) == expected
 
 
-def test_deterministic_runs_measure_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deterministic_runs_and_set_values_measure_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware, "_fastest", lambda *args: pytest.fail("it was measured"))
+    assert choose_hardware("cpu", "bfloat16", 2, False, tmp_path) == Hardware("cpu", "bfloat16", 2)
     assert choose_hardware("cpu", "auto", "auto", True, tmp_path) == Hardware("cpu", "float32", 1)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     with pytest.raises(ConfigError, match="deterministic"):
         choose_hardware("cuda", "auto", "auto", True, tmp_path)
-
-
-def test_what_is_set_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Probe, "__init__", lambda *args: pytest.fail("it was measured"))
-    assert choose_hardware("cpu", "bfloat16", 2, False, tmp_path) == Hardware("cpu", "bfloat16", 2)
 
 
 def test_a_choice_is_remembered_for_this_model_and_its_possibilities(
@@ -108,7 +103,7 @@ def test_a_machine_without_a_cache_folder_measures_every_time(tmp_path: Path, mo
 
 
 def test_a_real_model_is_measured_on_one_of_its_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_r1_core.assembly.probe.SECONDS", 0.0)
+    monkeypatch.setattr("agent_r1_core.assembly.hardware.PROBE_SECONDS", 0.0)
     choices = [(1, "float32"), (1, "bfloat16")]
     seconds = Probe(tiny_model_folder(tmp_path / "model")).seconds(choices)
     assert list(seconds) == choices

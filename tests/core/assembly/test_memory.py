@@ -13,8 +13,15 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
-from agent_r1_core.assembly.estimate import MemoryPlan, estimate_memory, memory_plan
-from agent_r1_core.assembly.memory import LearnerLoad, RolloutLoad, peak, total
+from agent_r1_core.assembly.memory import (
+    LearnerLoad,
+    MemoryPlan,
+    RolloutLoad,
+    estimate_memory,
+    memory_plan,
+    peak,
+    total,
+)
 from agent_r1_core.assembly.model_size import ModelSize
 from agent_r1_core.assembly.model_source import BUNDLED
 from agent_r1_core.config import load_config
@@ -53,7 +60,11 @@ def size() -> ModelSize:
     return found
 
 
-def test_the_counts_of_a_folder_are_those_of_the_loaded_model(model: nn.Module, size: ModelSize) -> None:
+def test_the_counts_of_a_folder_are_those_of_the_loaded_model(
+    model: nn.Module, size: ModelSize, tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text((BUNDLED / "tiny" / "config.json").read_text())
+    assert ModelSize.of_folder(tmp_path) is None, "it has no safetensors"
     decoder = model.get_decoder()
     elements = [sum(one.numel() for one in layer.parameters()) for layer in decoder.layers]
     assert size.parameters == sum(one.numel() for one in model.parameters())
@@ -256,8 +267,3 @@ def test_a_recipe_deals_episodes_and_weights_to_its_workers(size: ModelSize) -> 
     assert memory_plan(load_config("default", [*keys, "training.cpu_offload=true"]), size).learner.offload
     both = ["distributed.rollout_workers=2", "distributed.learner_workers=2", "distributed.placement=colocated"]
     assert memory_plan(load_config("default", both), size).placement == "colocated"
-
-
-def test_a_folder_without_safetensors_has_no_size(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text((BUNDLED / "tiny" / "config.json").read_text())
-    assert ModelSize.of_folder(tmp_path) is None

@@ -12,12 +12,6 @@ from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
 
 
-def test_the_bundled_model_is_found_by_its_name() -> None:
-    source = find_model("tiny")
-    assert source.origin == "bundled"
-    assert (source.folder / "model.safetensors").is_file()
-
-
 def test_every_bundled_model_says_which_tools_it_does_not_know() -> None:
     for folder in (path for path in BUNDLED.iterdir() if (path / "config.json").is_file()):
         (note,) = find_model(folder.name).unknown_tools(["wiki_search", "dice"])
@@ -27,13 +21,10 @@ def test_every_bundled_model_says_which_tools_it_does_not_know() -> None:
     assert find_model("tiny").unknown_tools(["calculator", "wiki_search"]) == []
 
 
-def test_a_model_from_elsewhere_may_know_any_tool(tmp_path: Path) -> None:
-    assert find_model(str(tiny_model_folder(tmp_path / "noise"))).unknown_tools(["dice"]) == []
-
-
-def test_a_folder_in_hugging_face_format_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_a_folder_in_hugging_face_format_is_taken_as_it_is_and_may_know_any_tool(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
-    assert find_model(str(tmp_path)).folder == tmp_path
+    source = find_model(str(tmp_path))
+    assert (source.folder, source.unknown_tools(["dice"])) == (tmp_path, [])
 
 
 def test_a_folder_without_a_model_says_what_is_missing(tmp_path: Path) -> None:
@@ -81,11 +72,15 @@ def test_a_configuration_too_long_to_look_through_for_code_is_refused(tmp_path: 
 def test_a_folder_inside_a_run_is_known_as_its_policy(tmp_path: Path) -> None:
     with Run.create(tmp_path, "first", {"seed": 0}, []) as run:
         run.append_metrics(4, {})
-        run.checkpoints.save(3, lambda folder: tiny_model_folder(folder / "policy") and None)
+        run.checkpoints.save(3, a_policy)
         run.write_model(lambda folder: tiny_model_folder(folder) and None)
     final, third = find_model(str(run.model)), find_model(str(run.checkpoints.at(3).policy))
     assert (final.run, final.describe()) == (run.path, f"final policy of {run.path}, step 4")
     assert third.describe() == f"checkpoint of {run.path}, step 3"
+
+
+def a_policy(folder: Path) -> None:
+    tiny_model_folder(folder / "policy")
 
 
 def flip_weights(policy: Path) -> None:
@@ -100,9 +95,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_said(tmp_path: Path, monkeypatc
     said: list[str] = []
     with Run.create(tmp_path, "first", {"seed": 0}, []) as run:
         for step, value in ((1, 0.5), (2, 0.9)):
-            run.checkpoints.save(
-                step, lambda folder: tiny_model_folder(folder / "policy") and None, metric="score", value=value
-            )
+            run.checkpoints.save(step, a_policy, metric="score", value=value)
     flip_weights(run.checkpoints.at(2).policy)
     found = find_model(str(run.path), said.append)
     assert found.describe() == f"best checkpoint of {run.path}, step 1, chosen by score among 2"
@@ -142,7 +135,7 @@ def test_the_checkpoint_of_a_run_that_trains_on_stays_until_it_is_released(tmp_p
     with Run.create(tmp_path, "first", {"seed": 0}, []) as run:
 
         def save(step: int) -> None:
-            run.checkpoints.save(step, lambda folder: tiny_model_folder(folder / "policy") and None, keep=1)
+            run.checkpoints.save(step, a_policy, keep=1)
 
         save(1)
         found = find_model(str(run.path))
@@ -151,12 +144,6 @@ def test_the_checkpoint_of_a_run_that_trains_on_stays_until_it_is_released(tmp_p
         found.release()
         save(3)
         assert not found.folder.exists()
-
-
-def test_an_empty_run_has_no_policy(tmp_path: Path) -> None:
-    Run.create(tmp_path, "empty", {"seed": 0}, []).close()
-    with pytest.raises(RunError, match="holds no policy yet"):
-        find_model(str(tmp_path / "empty"))
 
 
 def test_a_hub_name_that_cannot_be_had_names_the_bundled_models(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,16 +13,22 @@ from typing import Any
 import pytest
 
 from agent_r1_core import train
+from agent_r1_core.assembly.blueprint import Blueprint
+from agent_r1_core.assembly.hardware import Hardware
 from agent_r1_core.assembly.local_roles import LocalLearner, LocalRollouts
+from agent_r1_core.assembly.model_source import ModelSource
+from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core.config import load_config
 from agent_r1_core.contracts.engine import EngineModel
 from agent_r1_core.contracts.training import TrainingConfig
-from agent_r1_core.errors import ConfigError, EngineError
+from agent_r1_core.errors import EngineError
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.learning.update import UpdateStopped
 from agent_r1_core.plugins import Registry
 from agent_r1_core.rollout import RolloutRequest, RolloutResult
-from agent_r1_core.testing import ScriptedPolicy, random_group, tiny_model, tiny_model_folder
+from agent_r1_core.runs.checkpoint import Checkpoint
+from agent_r1_core.testing import ScriptedPolicy, random_group, tiny_model, tiny_model_folder, tiny_tokenizer
 
 ASKS_TWICE = '''
 """GRPO that wants three groups a step, and never has enough."""
@@ -101,16 +107,6 @@ def test_an_update_looks_between_micro_batches_whether_it_is_stopped() -> None:
     assert asked == [False, False, True]
 
 
-def test_a_published_policy_stays_as_it_was() -> None:
-    algorithm = Registry.discover().create("algorithm", "grpo")
-    learner = LocalLearner(Learner(Policy(tiny_model()), algorithm, TrainingConfig(lr=0.1)))
-    published = asyncio.run(learner.snapshot())
-    before = {name: tensor.clone() for name, tensor in published.items()}
-    asyncio.run(learner.update([random_group(1)], 1))
-    assert all(bool((published[name] == before[name]).all()) for name in before)
-    assert any(bool((tensor != before[name]).any()) for name, tensor in asyncio.run(learner.snapshot()).items())
-
-
 def test_rollouts_refuse_to_play_under_other_weights_than_they_are_asked_for() -> None:
     class Nobody:
         async def collect(self, request: RolloutRequest, on_episode: Any) -> RolloutResult:
@@ -139,6 +135,24 @@ def test_what_a_run_starts_with_is_spared_by_collections_of_garbage_until_its_en
     spared, left = asyncio.run(work())
     assert spared > 0
     assert left == 0, "a notebook goes on after the run"
+
+
+def test_an_engine_that_starts_when_its_checkpoint_has_been_pruned_starts_from_the_model(tmp_path: Path) -> None:
+    """A rollout worker that takes another one's place; the learner would not start from other weights than its own."""
+    policy, model = tmp_path / "checkpoint" / "policy", tmp_path / "model"
+    policy.mkdir(parents=True)
+    blueprint = Blueprint(
+        load_config("default", []),
+        Hardware("cpu", "float32", 1),
+        ModelSource(model, "folder"),
+        ChatTokenizer(tiny_tokenizer(), name="tiny"),
+        ("train",),
+        checkpoint=Checkpoint(policy.parent, 2, None, None, 1),
+    )
+    assert blueprint.engine_model().folder == str(policy)
+    policy.rmdir()
+    assert blueprint.engine_model().folder == str(model)
+    assert blueprint.policy_folder == policy
 
 
 @pytest.fixture
@@ -171,8 +185,3 @@ def test_resampling_plays_further_tasks_until_the_bound(tmp_path: Path, keys: li
     assert [line["rollout/episodes"] for line in run.metrics()] == [2 * (2 + 2 + 2)] * 2
     assert [line["rollout/groups_kept"] for line in run.metrics()] == [0.0, 0.0]
     assert [line["update/trajectories"] for line in run.metrics()] == [0.0, 0.0]
-
-
-def test_the_bound_is_refused_where_the_algorithm_never_asks(keys: list[str]) -> None:
-    with pytest.raises(ConfigError, match=r"training.extra_rollouts .* the algorithm grpo never asks for more"):
-        train("default", [*keys, "training.extra_rollouts=3"])

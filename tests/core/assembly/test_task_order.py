@@ -1,19 +1,37 @@
+"""Every task comes once an epoch, several sets are mixed by their weights, and a place that was kept goes on there."""
+
 from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_r1_core.assembly.checkpointing import load_task_order
-from agent_r1_core.assembly.task_order import TaskOrder, hold_out
+from agent_r1_core.assembly.task_order import MixedOrder, Order, TaskOrder, hold_out, shares
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.checkpoints import Checkpoints
 
 FIRST = TaskOrder(10, seed=3, shuffle=True)
+SIZES = {"hotpot": 30, "wiki": 20, "music": 10}
+
+
+def mixture(weights: dict[str, float], sizes: dict[str, int] | None = None, seed: int = 3) -> MixedOrder:
+    sizes = sizes or {name: SIZES[name] for name in weights}
+    return MixedOrder({name: TaskOrder(size, f"{seed}/{name}", True) for name, size in sizes.items()}, weights)
+
+
+def owner(order: MixedOrder, task: int) -> tuple[str, int]:
+    """The set of a task, and its number in that set."""
+    for name, one in order.orders.items():
+        if task < one.tasks:
+            return name, task
+        task -= one.tasks
+    raise AssertionError("no such task")
 
 
 def steps_of(order: TaskOrder, *sizes: int) -> tuple[list[list[int]], TaskOrder]:
@@ -60,56 +78,101 @@ def test_a_step_of_too_few_tasks_has_them_all_once() -> None:
     assert order.draw(5, range(10)) == ([], order)
 
 
-@pytest.mark.parametrize("steps", range(8))
-def test_a_place_that_was_kept_goes_on_exactly_there(steps: int) -> None:
-    sizes = (3, 5, 9, 2, 10, 1, 7, 4, 8, 3)
-    whole, _ = steps_of(FIRST, *sizes)
-    _, order = steps_of(FIRST, *sizes[:steps])
-    kept = json.loads(json.dumps(order.state()))
-    assert FIRST.at(kept) == order
-    assert steps_of(FIRST.at(kept), *sizes[steps:])[0] == whole[steps:]
+@pytest.mark.parametrize("seed", range(8))
+def test_after_any_number_of_tasks_each_set_is_less_than_one_away_from_its_share(seed: int) -> None:
+    numbers = random.Random(seed)
+    weights = {f"set{index}": numbers.choice([0.1, 0.3, 1, 1.5, 2, 7]) for index in range(numbers.randrange(2, 6))}
+    order = mixture(weights, {name: numbers.randrange(20, 60) for name in weights})
+    played, share = Counter[str](), shares(weights)
+    for total in range(1, 400):
+        (task,), order = order.draw(1)
+        played[owner(order, task)[0]] += 1
+        assert all(abs(played[name] - share[name] * total) < 1 for name in weights)
+
+
+def test_each_set_comes_whole_before_any_of_its_tasks_comes_again() -> None:
+    order = mixture({"hotpot": 2.0, "wiki": 1.0, "music": 1.0}, {"hotpot": 20, "wiki": 20, "music": 7})
+    played: list[int] = []
+    for _ in range(40):
+        step, order = order.draw(8)
+        assert len(set(step)) == 8
+        played += step
+    for name, size in (("hotpot", 20), ("wiki", 20), ("music", 7)):
+        own = [number for task in played for found, number in [owner(order, task)] if found == name]
+        epochs = [own[start : start + size] for start in range(0, len(own) - size + 1, size)]
+        assert all(sorted(epoch) == list(range(size)) for epoch in epochs)
+        assert epochs[0] != epochs[1]
+
+
+def test_a_set_that_is_too_small_for_its_share_gives_all_it_has_to_every_step() -> None:
+    order = mixture({"wiki": 1.0, "music": 1.0}, {"wiki": 20, "music": 3})
+    for _ in range(5):
+        step, order = order.draw(10)
+        assert Counter(owner(order, task)[0] for task in step) == {"wiki": 7, "music": 3}
+    step, order = order.draw(30)
+    assert sorted(step) == list(range(23)), "all tasks there are"
+    assert order.draw(4, step) == ([], order)
+
+
+@pytest.mark.parametrize("first", [FIRST, mixture({"hotpot": 1.0, "wiki": 3.0}, {"hotpot": 11, "wiki": 13})])
+@pytest.mark.parametrize("seed", range(10))
+def test_a_kept_place_goes_on_exactly_there_also_among_steps_that_draw_again(first: Order, seed: int) -> None:
+    def steps(order: Order, sizes: random.Random, count: int) -> tuple[list[list[int]], Order]:
+        found = []
+        for _ in range(count):
+            step, order = order.draw(sizes.randrange(1, 9))
+            while sizes.random() < 0.5:
+                more, order = order.draw(sizes.randrange(1, 5), step)
+                step = step + more
+            assert len(set(step)) == len(step)
+            found.append(step)
+        return found, order
+
+    sizes = random.Random(seed)
+    _, order = steps(first, sizes, seed)
+    again = first.at(json.loads(json.dumps(order.state())))
+    assert again == order
+    state = sizes.getstate()
+    rest, _ = steps(order, sizes, 20)
+    sizes.setstate(state)
+    assert steps(again, sizes, 20)[0] == rest
 
 
 def checkpoint(folder: Path, state: Any) -> Checkpoint:
     """A checkpoint of step 3 with this place in the tasks."""
+    return Checkpoints(folder).save(3, lambda path: (path / "task_order.json").write_text(json.dumps(state)) and None)
 
-    def write(folder: Path) -> None:
-        (folder / "task_order.json").write_text(json.dumps(state))
 
-    return Checkpoints(folder).save(3, write)
+ONE, TWO = FIRST.state(), mixture({"hotpot": 1, "wiki": 1})
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("order", "state", "said"),
     [
-        ({"tasks": 11}, "it counts 11 training tasks, and there are 10"),
-        ({"epoch": -1}, "outside the order"),
-        ({"drawn": 11}, "outside the order"),
-        ({"waiting": [10]}, "outside the order"),
-        ({"waiting": ["3"]}, "no whole number"),
-        ({"drawn": True}, "no whole number"),
-        ({"waiting": 3}, "int"),
+        (FIRST, ONE | {"tasks": 11}, "it counts 11 training tasks, and there are 10"),
+        (FIRST, ONE | {"epoch": -1}, "outside the order"),
+        (FIRST, ONE | {"drawn": 11}, "outside the order"),
+        (FIRST, ONE | {"waiting": [10]}, "outside the order"),
+        (FIRST, ONE | {"waiting": ["3"]}, "no whole number"),
+        (FIRST, ONE | {"drawn": True}, "no whole number"),
+        (FIRST, ONE | {"waiting": 3}, "int"),
+        (FIRST, [], ""),
+        (FIRST, {}, ""),
+        (TWO, TaskOrder(50, 3, True).state(), "'sets'"),
+        (TWO, {"sets": 3}, "it tells no sets"),
+        (TWO, {"sets": {"wiki": TaskOrder(20, 3, True).state()}}, "it is of the sets wiki, and there are hotpot, wiki"),
+        (TWO, mixture(TWO.weights, {"hotpot": 30, "wiki": 9}).state(), "counts 9 training tasks, and there are 20"),
     ],
 )
-def test_a_place_in_other_tasks_is_refused(tmp_path: Path, wrong: dict[str, Any], said: str) -> None:
-    saved = checkpoint(tmp_path, FIRST.state() | wrong)
+def test_a_place_in_other_tasks_is_refused(tmp_path: Path, order: Order, state: Any, said: str) -> None:
     with pytest.raises(RunError, match=rf"task_order.json does not say where the run stands .*{said}.*; give the run"):
-        load_task_order(FIRST, saved)
-
-
-@pytest.mark.parametrize("state", [[], {}, "3"])
-def test_a_place_that_is_none_is_refused(tmp_path: Path, state: Any) -> None:
-    with pytest.raises(RunError, match=r"task_order.json does not say"):
-        load_task_order(FIRST, checkpoint(tmp_path, state))
+        load_task_order(order, checkpoint(tmp_path, state))
 
 
 def test_another_seed_is_another_order_and_another_held_out_part() -> None:
     assert FIRST.draw(10)[0] != TaskOrder(10, seed=4, shuffle=True).draw(10)[0]
     assert hold_out(range(50), 5, seed=3)[1] != hold_out(range(50), 5, seed=4)[1]
-
-
-def test_without_shuffling_the_sources_order_stands() -> None:
-    assert steps_of(TaskOrder(10, seed=0, shuffle=False), 5, 5)[0] == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    assert TaskOrder(10, seed=0, shuffle=False).draw(10)[0] == list(range(10))
 
 
 def test_the_held_out_part_is_disjoint_and_at_most_a_tenth() -> None:

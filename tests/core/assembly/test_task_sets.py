@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from agent_r1_arithmetic.source import Arithmetic
 
-from agent_r1_core.assembly.mixture import describe_mixture, training_order
-from agent_r1_core.assembly.task_sets import TaskSet, load_tasks, record, set_names
+from agent_r1_core.assembly.task_sets import TaskSet, describe_mixture, load_tasks, record, set_names, training_order
 from agent_r1_core.config import ResolvedConfig, load_config
 from agent_r1_core.errors import ConfigError, RunError, TaskError
-from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+from agent_r1_core.runs.evaluation_file import EvaluationTasks
 from agent_r1_core.runs.run import Run
 
 SETS = "tasks.eval={sums: {name: arithmetic, split: eval, size: 30}, wiki: {name: miniwiki, split: eval, size: 20}}"

@@ -8,7 +8,7 @@ from agent_r1_core.chat import ChatTokenizer, deadline, template
 from agent_r1_core.chat.deadline import within
 from agent_r1_core.errors import ModelError
 from agent_r1_core.testing import tiny_tokenizer
-from agent_r1_core.testing.tokenizer import CHAT_TEMPLATE
+from agent_r1_core.testing.model import CHAT_TEMPLATE
 
 LOOPS = "".join(f"{{% for {name} in range(99999) %}}" for name in "abc") + "x" + "{% endfor %}" * 3
 

@@ -15,9 +15,9 @@ PLUGIN = """
 from typing import ClassVar
 
 from agent_r1_core import (
-    Algorithm, AlgorithmConfig, AlgorithmSpec, ComponentConfig, Engine, EngineSpec, EnvConfig, EnvSpec, Preset,
-    RewardFn, RewardSpec, TaskSource, TaskSpec, Tool, ToolEnv, ToolFormat, ToolFormatBlock, ToolFormatSpec, ToolSpec,
-    Tracker, TrackerSpec, hookimpl,
+    Algorithm, AlgorithmConfig, AlgorithmSpec, ComponentConfig, Engine, EngineConfig, EngineSpec, EnvConfig, EnvSpec,
+    Preset, RewardFn, RewardSpec, TaskSource, TaskSpec, Tool, ToolEnv, ToolFormat, ToolFormatBlock, ToolFormatSpec,
+    ToolSpec, Tracker, TrackerSpec, hookimpl,
 )
 
 AGENT_R1_PLUGIN_API = 1
@@ -32,6 +32,14 @@ class Search(Tool):
 class Dice(Tool):
     class Config(ComponentConfig):
         timeout: float = 1.0
+
+
+class Paid(Tool):
+    reward_range: ClassVar = (0.0, 1.0)
+
+
+class Free(Tool):
+    pass
 
 
 class World(ToolEnv):
@@ -52,6 +60,16 @@ class Grid(ToolEnv):
     @classmethod
     def uses_tools(cls):
         return False
+
+
+class Maze(ToolEnv):
+    class Config(EnvConfig):
+        walls: int = 1
+
+
+class Cave(ToolEnv):
+    class Config(EnvConfig):
+        depth: int
 
 
 class Json(ToolFormat):
@@ -109,14 +127,27 @@ class Speaker(Engine):
     pass
 
 
+class Listener(Engine):
+    class Config(EngineConfig):
+        ears: int = 2
+        nose: bool = True
+
+
+class Singer(Engine):
+    class Config(EngineConfig):
+        max_episodes: int = 7
+        voice: str = "alto"
+
+
 @hookimpl
 def register_tools():
-    return [ToolSpec("search", ":Search", "Search"), ToolSpec("dice", ":Dice", "Dice")]
+    return [ToolSpec(cls.lower(), f":{cls}", cls) for cls in ("Search", "Dice", "Paid", "Free")]
 
 
 @hookimpl
 def register_envs():
-    return [EnvSpec("world", ":World", "A world"), EnvSpec("grid", ":Grid", "A grid")]
+    maze = EnvSpec("maze", ":Maze", "Maze", presets=(Preset("long_maze", {"max_turns": 12}),))
+    return [maze, *(EnvSpec(cls.lower(), f":{cls}", cls) for cls in ("World", "Grid", "Cave"))]
 
 
 @hookimpl
@@ -149,7 +180,7 @@ def register_tool_formats():
 
 @hookimpl
 def register_engines():
-    return [EngineSpec("speaker", ":Speaker", "Speaker")]
+    return [EngineSpec(cls.lower(), f":{cls}", cls) for cls in ("Speaker", "Listener", "Singer")]
 """
 
 RECIPE = """

@@ -27,20 +27,14 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
-        (
-            "training.lrr=1",
-            "is not a key (did you mean training.lr?); allowed here: adam_eps, betas, cpu_offload, critic_lr",
-        ),
+        ("training.lrr=1", "is not a key (did you mean training.lr?); allowed here: adam_eps, betas, cpu_offload"),
         ("lr=1", "is not a key (did you mean training.lr?)"),
         ("max_turns=3", "is not a key (did you mean env.max_turns?)"),
-        (
-            "algorithm.clipp=.1",
-            "is not a key (did you mean algorithm.clip?); allowed here: aggregation, clip, entropy_coef, filter",
-        ),
-        (
-            "tools[0].topk=3",
-            "is not a key (did you mean tools[0].top_k?); allowed here: corpus, isolation, limits, name",
-        ),
+        ("env.lr=1", "is not a key (did you mean training.lr?)"),
+        ("trainnig=3", "is not a key (did you mean training?)"),
+        ("xyzzy=3", "is not a key; allowed here: algorithm, checkpoint"),
+        ("algorithm.clipp=.1", "is not a key (did you mean algorithm.clip?); allowed here: aggregation, clip, entropy"),
+        ("tools[0].topk=3", "is not a key (did you mean tools[0].top_k?); allowed here: corpus, isolation, limits"),
         ("model.lora.rnk=3", "is not a key (did you mean model.lora.rank?)"),
         ("training.steps=many", "must be a valid integer, not 'many'"),
         ("training.steps=true", "must be a valid integer, not True"),
@@ -53,15 +47,10 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
         ("training=3", "must be keys with values, not 3"),
         ("env=null", "must be keys with values, not None"),
         ("tools=search", "must be a list, not 'search'"),
-        ("run.name=a/b", "must consist of letters, digits"),
         ("run.name=..", "must consist of letters, digits, '.', '_', '+' and '-', the first of them a letter or digit"),
-        ("run.name=<<", "must consist of letters, digits"),
         ("run.name=-f", "must consist of letters, digits"),
         ("tools[0].timeout=0", "must be greater than 0, not 0"),
-        (
-            "tools[0].limits.memry=2",
-            "is not a key (did you mean tools[0].limits.memory?); allowed here: file_size",
-        ),
+        ("tools[0].limits.memry=2", "is not a key (did you mean tools[0].limits.memory?); allowed here: file_"),
         ("tools[0].isolation=docker", "must be 'auto', 'thread' or 'process', not 'docker'"),
         ("recording.evaluation_episodes=-1", "must be greater than or equal to 0, not -1"),
         ("checkpoint.best=eval/rigth", "must be null or one of eval/exact_match, eval/f1, eval/success, eval/answered"),
@@ -73,12 +62,9 @@ def test_one_wrong_key_or_value(load: Load, override: str, sentence: str) -> Non
     assert text.startswith(f"{key} (override '{override}') {sentence}"), text
 
 
-def test_a_wrong_entry_of_a_list_and_a_missing_name_are_located(load: Load) -> None:
+def test_a_wrong_entry_and_a_missing_name_are_located_also_in_a_tool_format(load: Load) -> None:
     assert refusal(load, "tasks.train.levels=[1, a]").startswith("tasks.train.levels[1] (override")
     assert refusal(load, "tasks.eval.size=3") == "tasks.eval.name (override 'tasks.eval.size=3') is missing; add it"
-
-
-def test_the_options_of_a_tool_format_are_its_own(load: Load) -> None:
     text = refusal(load, "env.format={name: tags, tools: x}")
     assert text.startswith("env.format.tools (override")
     assert "is not a key (did you mean env.format.tool?); allowed here: closed, closing, name, tool" in text
@@ -93,8 +79,11 @@ def test_several_errors_are_shown_at_once_with_file_and_line(load: Load) -> None
     assert any("training.stepps (" in line and "other.yaml, line 2) is not a key" in line for line in lines)
     assert any("model.dtype (" in line and "other.yaml, line 4) must be" in line for line in lines)
     assert any("seed (override 'seed=-1')" in line for line in lines)
+    mixed = refusal(load, "algorithm.name=grup", "seed=-1")
+    assert [line.partition(" ")[0] for line in mixed.splitlines()] == ["algorithm.name", "seed"]
 
 
+NO_EVALUATION = ("evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false")
 LEARNER_WORKER = ("distributed.rollout_workers=1", "distributed.learner_workers=1")
 KEYS = {f"key_{index}": 1 for index in range(2_000)}
 
@@ -132,11 +121,6 @@ def test_an_unknown_component_names_key_and_neighbour(load: Load) -> None:
     assert "env.format.name (override 'env.format=tag') cannot be used: no tool_format is called 'tag'" in text
 
 
-def test_mixed_errors_are_configuration_errors(load: Load) -> None:
-    text = refusal(load, "algorithm.name=grup", "seed=-1")
-    assert [line.partition(" ")[0] for line in text.splitlines()] == ["algorithm.name", "seed"]
-
-
 def test_wrong_sections_are_reported_before_any_component_is_imported(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,26 +150,13 @@ def test_a_missing_or_broken_plugin_file(load: Load, folder: Path) -> None:
     [
         (["env.hint_text=x"], "env.hint_text", "hints is false"),
         (["training.critic_lr=1e-3"], "training.critic_lr", "the algorithm group has no critic"),
-        (["training.critic_warmup=2"], "training.critic_warmup", "the algorithm group has no critic"),
-        (
-            ["training.old_logprobs=engine"],
-            "training.old_logprobs",
-            "with training.epochs=1 and training.minibatches=1 each rollout gets a single optimiser step, and the "
-            "algorithm group needs no log-probs from before it",
-        ),
+        (["training.old_logprobs=engine"], "training.old_logprobs", "with training.epochs=1 and"),
         (["env.format={name: tags, closed: false, closing: stop}"], "env.format.closing", "closed is false"),
+        (["training.extra_rollouts=3"], "training.extra_rollouts", "the algorithm group never asks for more episodes"),
         (["tools[0].limits.memory=2"], "tools[0].limits", "they hold for isolation: process"),
         (["env=grid"], "tools", "the environment grid uses no tools; set tools=[]"),
-        (
-            ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", "evaluation.size=3"],
-            "evaluation.size",
-            "evaluation.every is 0",
-        ),
-        (
-            ["evaluation={every: 0, at_start: false, at_end: false}", "recording.evaluation_episodes=3"],
-            "recording.evaluation_episodes",
-            "nothing is evaluated",
-        ),
+        ([*NO_EVALUATION, "evaluation.size=3"], "evaluation.size", "evaluation.every is 0"),
+        ([*NO_EVALUATION, "recording.evaluation_episodes=3"], "recording.evaluation_episodes", "nothing is evaluated"),
     ],
 )
 def test_options_that_somebody_set_without_effect(load: Load, overrides: list[str], key: str, why: str) -> None:
@@ -202,15 +173,18 @@ def test_defaults_are_free_to_be_idle(load: Load) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "training"),
+    ("algorithm", "option", "training"),
     [
-        ("importance_clip", "{importance_clip: 2.0, old_logprobs: engine, epochs: 2}"),
-        ("skip_without_gradient", "{skip_without_gradient: true}"),
+        ("ppo", "importance_clip", "{importance_clip: 2.0, old_logprobs: engine, epochs: 2}"),
+        ("{name: ppo, kl_coef: 0.1}", "skip_without_gradient", "{skip_without_gradient: true}"),
+        ("ppo", "old_logprobs", "{old_logprobs: learner}"),
     ],
 )
-def test_savings_and_corrections_that_do_nothing_are_errors(option: str, training: str, folder: Path) -> None:
-    (folder / "idle.yaml").write_text(f"algorithm: {{name: ppo, kl_coef: 0.1}}\ntraining: {training}\n")
-    with pytest.raises(ConfigError, match=rf"training\.{option} .*has no effect here"):
+def test_savings_and_corrections_that_do_nothing_are_errors(
+    algorithm: str, option: str, training: str, folder: Path
+) -> None:
+    (folder / "idle.yaml").write_text(f"algorithm: {algorithm}\ntraining: {training}\n")
+    with pytest.raises(ConfigError, match=rf"training\.{option} \(.*idle\.yaml, line 2\) has no effect here"):
         load_config("idle", folders=[folder])
     (folder / "apt.yaml").write_text(f"algorithm: grpo\ntraining: {training.replace('engine', 'learner')}\n")
     assert load_config("apt", ["training.epochs=2"], folders=[folder]).config.training
@@ -239,8 +213,6 @@ def test_a_run_recorded_with_an_idle_correction_can_be_resumed(tmp_path: Path) -
 def test_old_log_probs_have_an_effect_where_they_are_used(override: str, folder: Path) -> None:
     (folder / "old.yaml").write_text("algorithm: ppo\ntraining: {old_logprobs: learner}\n")
     assert load_config("old", [override], folders=[folder]).config.training.old_logprobs == "learner"
-    with pytest.raises(ConfigError, match=r"training\.old_logprobs .*old\.yaml, line 2.* has no effect here"):
-        load_config("old", folders=[folder])
 
 
 @pytest.mark.parametrize(
@@ -262,31 +234,13 @@ def test_training_refuses_sampling_that_it_cannot_replay(load: Load, override: s
         (["deterministic=true", "model.device=cuda"], "deterministic (override 'deterministic=true') needs the CPU"),
         (["training.minibatches=129"], "must be at most 128, the episodes of a step, not 129"),
         (["training.warmup_steps=30"], "is 30 and must be below training.steps=30"),
-        (
-            ["algorithm=actor_critic", "training.warmup_steps=20", "training.critic_warmup=10"],
-            "starts after the critic's warm-up, and 20 + 10 steps are not below training.steps=30",
-        ),
-        (
-            ["training.cpu_offload=true"],
-            "needs a learner worker; set distributed.rollout_workers and distributed.learner_workers to 1 or more",
-        ),
-        (
-            ["training.cpu_offload=true", *LEARNER_WORKER, "model.device=cpu"],
-            "has no effect here: the learner workers compute on the CPU; set it to false",
-        ),
+        (["algorithm=ac", "training.warmup_steps=20", "training.critic_warmup=10"], "20 + 10 steps are not below"),
+        (["training.cpu_offload=true"], "needs a learner worker; set distributed.rollout_workers and distributed."),
+        (["training.cpu_offload=true", *LEARNER_WORKER, "model.device=cpu"], "the learner workers compute on the CPU"),
         (["distributed.learner_workers=1"], "needs rollout workers beside it; set distributed.rollout_workers to 1 or"),
-        (
-            ["distributed.rollout_workers=2", "distributed.learner_workers=1", "distributed.placement=colocated"],
-            "there are 2 and 1; set both to the same number",
-        ),
-        (
-            ["distributed.address=head"],
-            "distributed.address (override 'distributed.address=head') must be auto or HOST:",
-        ),
-        (
-            ["distributed.rollout_workers=1", "distributed.gpus_per_rollout_worker=2", "engine=transformers"],
-            "is 2, but the engine uses 1; set engine.name=vllm, engine.processes=separate and engine.tensor_parallel_",
-        ),
+        (["distributed={rollout_workers: 2, learner_workers: 1, placement: colocated}"], "there are 2 and 1; set both"),
+        (["distributed.address=head"], "distributed.address (override 'distributed.address=head') must be auto or"),
+        ([*LEARNER_WORKER, "distributed.gpus_per_rollout_worker=2", "engine=transformers"], "but the engine uses 1"),
     ],
 )
 def test_combinations_that_contradict_each_other(load: Load, overrides: list[str], words: str) -> None:
@@ -308,11 +262,3 @@ def test_a_clip_that_never_acts_is_warned_about(folder: Path) -> None:
     (warning,) = load_config("clip", folders=[folder]).warnings
     assert warning.startswith("algorithm.clip_high never acts")
     assert load_config("clip", ["training.minibatches=2"], folders=[folder]).warnings == ()
-
-
-def test_the_exit_codes_tell_configuration_and_components_apart(load: Load, folder: Path) -> None:
-    with pytest.raises(ConfigError) as wrong:
-        load("seed=-1")
-    with pytest.raises(UnknownComponent) as unknown:
-        load_config("small", ["env=nowhere"], folders=[folder])
-    assert (wrong.value.exit_code, unknown.value.exit_code) == (2, 3)

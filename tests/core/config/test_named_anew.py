@@ -12,62 +12,6 @@ from agent_r1_core.config import load_config
 
 Load = Callable[..., Any]
 
-PLUGIN = """
-from typing import ClassVar
-
-from agent_r1_core import (
-    ComponentConfig, Engine, EngineConfig, EngineSpec, EnvConfig, EnvSpec, Preset, Tool, ToolEnv, ToolSpec, hookimpl,
-)
-
-AGENT_R1_PLUGIN_API = 1
-
-
-class Listener(Engine):
-    class Config(EngineConfig):
-        ears: int = 2
-        nose: bool = True
-
-
-class Singer(Engine):
-    class Config(EngineConfig):
-        max_episodes: int = 7
-        voice: str = "alto"
-
-
-class Maze(ToolEnv):
-    class Config(EnvConfig):
-        walls: int = 1
-
-
-class Cave(ToolEnv):
-    class Config(EnvConfig):
-        depth: int
-
-
-class Paid(Tool):
-    reward_range: ClassVar = (0.0, 1.0)
-
-
-class Free(Tool):
-    pass
-
-
-@hookimpl
-def register_engines():
-    return [EngineSpec("listener", ":Listener", "Listens"), EngineSpec("singer", ":Singer", "Sings")]
-
-
-@hookimpl
-def register_envs():
-    maze = EnvSpec("maze", ":Maze", "A maze", presets=(Preset("long_maze", {"max_turns": 12}),))
-    return [maze, EnvSpec("cave", ":Cave", "A cave")]
-
-
-@hookimpl
-def register_tools():
-    return [ToolSpec("paid", ":Paid", "Pays"), ToolSpec("free", ":Free", "Pays nothing")]
-"""
-
 RECIPE = """
 extends: small
 engine: {name: listener, max_new_tokens: 512, max_episodes: 3, ears: 4}
@@ -78,14 +22,9 @@ tools:
 
 
 @pytest.fixture
-def loaded(load: Load, folder: Path) -> Load:
+def loaded(load: Load) -> Load:
     """Load the recipe with overrides."""
-    (folder / "voices.py").write_text(PLUGIN)
-
-    def loaded(*overrides: str, text: str = RECIPE, training: bool = True) -> Any:
-        return load(*overrides, text=text, training=training, plugins=[str(folder / "voices.py")])
-
-    return loaded
+    return lambda *overrides, text=RECIPE, training=True: load(*overrides, text=text, training=training)
 
 
 def said(resolved: Any) -> list[str]:

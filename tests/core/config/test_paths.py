@@ -11,14 +11,19 @@ from agent_r1_core.plugins.sources import candidates
 from agent_r1_core.plugins.trust import remember
 
 PLUGIN = """
-from agent_r1_core import hookimpl
+from agent_r1_core import ComponentConfig, DataPath, TaskSource, TaskSpec, hookimpl
 
 AGENT_R1_PLUGIN_API = 1
 
 
+class Several(TaskSource):
+    class Config(ComponentConfig):
+        files: tuple[DataPath, ...] = ()
+
+
 @hookimpl
-def register_tools():
-    return []
+def register_tasks():
+    return [TaskSpec("several", ":Several", "Several files")]
 """
 BELOW = """
 extends: default
@@ -64,18 +69,14 @@ def test_each_path_counts_from_the_file_that_says_it(places: dict[str, Path], mo
     assert config.tools[0].config.model == str(places["here"] / "encoder")
     assert config.plugins == (str(below / "parts.py"),)
 
+    own = load_config("../below/recipe.yaml", ["tasks.train.path=other.json", "model.name=models/mine"]).config
+    assert own.tasks.train_sets["train"].config.path == str(places["here"] / "other.json")
+    assert own.model.name == str(places["here"] / "models/mine"), "overrides count from the current folder"
+
     saved = places["above"] / "config.yaml"
     saved.write_text(resolved.yaml())
     monkeypatch.chdir(places["home"])
     assert load_config(saved).config == config, "the record of a run holds absolute paths"
-
-
-def test_overrides_count_from_the_current_folder(places: dict[str, Path]) -> None:
-    config = load_config(
-        places["below"] / "recipe.yaml", ["tasks.train.path=other.json", "model.name=models/mine"]
-    ).config
-    assert config.tasks.train_sets["train"].config.path == str(places["here"] / "other.json")
-    assert config.model.name == str(places["here"] / "models/mine")
 
 
 def test_what_is_no_path_stays_a_name(places: dict[str, Path]) -> None:
@@ -101,26 +102,8 @@ def test_a_model_that_is_not_beside_the_recipe_may_be_in_the_current_folder(plac
     assert load_config(recipe).config.model.name == str(places["here"] / "small.gguf")
 
 
-LISTING = """
-from agent_r1_core import ComponentConfig, DataPath, TaskSource, TaskSpec, hookimpl
-
-AGENT_R1_PLUGIN_API = 1
-
-
-class Several(TaskSource):
-    class Config(ComponentConfig):
-        files: tuple[DataPath, ...] = ()
-
-
-@hookimpl
-def register_tasks():
-    return [TaskSpec("several", ":Several", "Several files")]
-"""
-
-
 def test_each_of_several_data_files_must_be_there(places: dict[str, Path]) -> None:
-    (places["here"] / "several.py").write_text(LISTING)
     override = "tasks.train={name: several, files: [other.json, gone.json]}"
-    (line,) = load_config("default", [override], plugins=["several.py"]).missing
+    (line,) = load_config("default", [override], plugins=["parts.py"]).missing
     assert line.startswith("tasks.train.files[1] (override")
     assert f"names {places['here'] / 'gone.json'}, where there is nothing" in line

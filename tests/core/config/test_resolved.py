@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_r1_core.config import RunConfig, load_config
+from agent_r1_core.config import load_config
 from agent_r1_core.errors import ConfigError
 
 Load = Callable[..., Any]
@@ -19,17 +19,12 @@ def test_the_dump_loads_back_to_the_same_configuration(load: Load, tmp_path: Pat
     file = tmp_path / "config.yaml"
     file.write_text(first.yaml())
     second = load_config(file)
-    assert second.config == first.config
-    assert second.dump() == first.dump()
-    assert second.yaml() == first.yaml()
-
-
-def test_the_dump_says_who_set_what(load: Load) -> None:
-    sources = load("training.lr=1e-6", plugins=[]).dump()["sources"]
+    sources = first.dump()["sources"]
     assert sources["training.lr"] == "override 'training.lr=1e-6'"
     assert sources["tools[0].top_k"].endswith("small.yaml, line 5")
-    assert "training.steps" not in sources
-    assert "algorithm.horizon" not in sources
+    assert not {"training.steps", "algorithm.horizon"} & sources.keys(), "nobody set them"
+    assert second.config == first.config
+    assert second.yaml() == first.yaml()
 
 
 def test_idle_defaults_in_a_dump_are_still_defaults_and_idle_choices_still_errors(load: Load, tmp_path: Path) -> None:
@@ -78,15 +73,3 @@ def test_plugin_files_are_absolute_in_the_dump_and_given_once(load: Load, folder
     resolved = load(plugins=[str(folder / "parts.py")])
     assert resolved.dump()["plugins"] == [str(folder / "parts.py")]
     assert resolved.registry.find("tool", "search").plugin == "parts"
-
-
-def test_a_model_by_path_is_absolute_in_the_dump(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "models" / "mine").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path)
-    assert load("model.name=models/mine").config.model.name == str(tmp_path / "models" / "mine")
-    assert load("model.name=Qwen/Qwen2.5-3B").config.model.name == "Qwen/Qwen2.5-3B"
-
-
-def test_every_option_of_the_sections_has_a_default() -> None:
-    config = RunConfig()
-    assert RunConfig.model_validate(config.model_dump()) == config

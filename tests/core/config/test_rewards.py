@@ -74,28 +74,11 @@ def rewarded(*rewards: str) -> str:
     ("overrides", "key", "why"),
     [
         (["rewards=[{name: exact_match, cap: 1}]"], r"rewards\[0\].cap", "exact_match scores an episode once"),
-        (
-            [rewarded("{name: valid_tool_call, cap: 5}")],
-            r"rewards\[1\].cap",
-            "valid_tool_call never adds up .* than 5 in 5",
-        ),
-        (
-            [rewarded("{name: supporting_titles, cap: 1}")],
-            r"rewards\[1\].cap",
-            "never adds up to more than 1 in 5 turns",
-        ),
-        (
-            ["tools=[{name: wiki_search, reward_weight: 2}]"],
-            r"tools\[0\].reward_weight",
-            "wiki_search gives no rewards",
-        ),
+        ([rewarded("{name: valid_tool_call, cap: 5}")], r"rewards\[1\].cap", "never adds up .* than 5 in 5"),
+        (["tools=[{name: wiki_search, reward_weight: 2}]"], r"tools\[0\].reward_weight", "gives no rewards"),
         (["tools=[{name: wiki_search, reward_cap: 2}]"], r"tools\[0\].reward_cap", "wiki_search gives no rewards"),
         (["algorithm=ppo", "algorithm.process_scale=1"], "algorithm.process_scale", "nothing gives process rewards"),
-        (
-            ["algorithm=reinforce_pp", "algorithm.gamma_turn=0.9", "env.max_turns=1"],
-            "algorithm.gamma_turn",
-            "no turn follows another",
-        ),
+        (["algorithm=reinforce_pp", "algorithm.gamma_turn=0.9", "env.max_turns=1"], "algorithm.gamma_turn", "no turn"),
     ],
 )
 def test_an_option_without_effect_is_refused(overrides: list[str], key: str, why: str) -> None:
@@ -129,20 +112,16 @@ def test_a_reward_that_repetition_could_farm_is_warned_about() -> None:
 def test_a_cap_bounds_a_punishment_turned_around(plugin: Path) -> None:
     (warning,) = loaded(rewarded("{name: swing, weight: -0.5, cap: 3}"), plugin=plugin).warnings
     assert warning.startswith("farming: swing may pay up to 0.5 in each of 5 turns, 1.5 in all")
-
-
-def test_what_pays_once_or_punishes_is_no_farm(plugin: Path) -> None:
-    assert loaded(rewarded("supporting_titles")).warnings == ()
-    assert loaded(rewarded(VALID_CALL % -5)).warnings == ()
-    assert loaded("tools=[wiki_search, {name: paid, reward_weight: 0.2}]", plugin=plugin).warnings == ()
+    assert loaded(rewarded(VALID_CALL % -5)).warnings == (), "what punishes is no farm"
+    assert loaded(rewarded("supporting_titles")).warnings == (), "nor what pays once"
 
 
 def test_a_tools_rewards_can_be_farmed_too(plugin: Path) -> None:
     (warning,) = loaded("tools=[wiki_search, {name: paid, reward_weight: -0.5}]", plugin=plugin).warnings
     assert warning.startswith("farming: paid may pay up to 0.25 in each of 5 turns, 1.25 in all")
     assert "set its `reward_cap`" in warning
-    capped = "tools=[wiki_search, {name: paid, reward_weight: -0.5, reward_cap: 1.5}]"
-    assert loaded(capped, plugin=plugin).warnings == ()
+    for harmless in ("reward_weight: -0.5, reward_cap: 1.5", "reward_weight: 0.2"):
+        assert loaded(f"tools=[wiki_search, {{name: paid, {harmless}}}]", plugin=plugin).warnings == ()
 
 
 def test_a_recipe_that_can_teach_nothing_is_warned_about(plugin: Path) -> None:
@@ -151,12 +130,9 @@ def test_a_recipe_that_can_teach_nothing_is_warned_about(plugin: Path) -> None:
     (dropped,) = loaded("rewards=[]", "env=world", plugin=plugin).warnings
     assert dropped.startswith("env is now world; of tool_calling these are dropped: env.system_prompt=")
     assert loaded("rewards=[]", "tools=[wiki_search, paid]", plugin=plugin).warnings == ()
+    assert loaded("rewards=[valid_tool_call]").warnings == (), "there is no outcome that a farm could outdo"
     (warning,) = loaded("rewards=[]", "tools=[wiki_search, {name: paid, reward_weight: 0}]", plugin=plugin).warnings
     assert warning == nothing
-
-
-def test_without_an_outcome_reward_nothing_is_compared() -> None:
-    assert loaded("rewards=[valid_tool_call]").warnings == ()
 
 
 @pytest.mark.parametrize(

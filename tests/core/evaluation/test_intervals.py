@@ -64,13 +64,10 @@ def test_a_large_set_is_resampled_in_slices() -> None:
     assert bootstrap(means, resamples=100) == pytest.approx((low, high), rel=1e-9)
 
 
-def test_one_task_that_is_no_share_has_no_interval() -> None:
+def test_one_task_that_is_no_share_has_no_interval_and_no_task_no_mean() -> None:
     found = estimate([[0.3]], proportion=False)
     assert (found.low, found.high, found.method) == (None, None, "none")
     assert str(found) == "0.300 no interval"
-
-
-def test_no_tasks_have_no_mean() -> None:
     with pytest.raises(ValueError, match="at least one task"):
         estimate([], proportion=True)
 

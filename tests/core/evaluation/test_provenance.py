@@ -8,7 +8,7 @@ import pytest
 
 from agent_r1_core.assembly.model_source import ModelSource
 from agent_r1_core.evaluation.provenance import corpus, provenance
-from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+from agent_r1_core.runs.evaluation_file import EvaluationTasks
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.trajectory import Task

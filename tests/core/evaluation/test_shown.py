@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_r1_core.evaluation.shown import new_lines, shown_titles, supporting_titles
+from agent_r1_core.evaluation.episode_record import new_lines, shown_titles, supporting_titles
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.trajectory import CallRecord, Trajectory
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent_r1_core.health.monitor import Monitor
 from agent_r1_core.health.monitors import MONITORS
-from agent_r1_core.health.rule import AtLeast, AtMost, Fall, Growth, Loss, MeanFall, MeasuredFall, Rule, Spike
+from agent_r1_core.health.rule import AtLeast, AtMost, Fall, Growth, Loss, MeanFall, MeasuredFall, Monitor, Rule, Spike
 
 
 def limit(rule: Rule) -> str:

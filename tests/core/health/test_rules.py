@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import pytest
 
 from agent_r1_core.contracts.metric import Metric
 from agent_r1_core.errors import ConfigError
-from agent_r1_core.health.monitor import Monitor
-from agent_r1_core.health.rule import AtLeast, AtMost, Fall, Growth, Loss, MeanFall, Rule, Spike
+from agent_r1_core.health.rule import AtLeast, AtMost, Fall, Growth, Loss, MeanFall, Monitor, Rule, Spike
 from agent_r1_core.health.watch import Watched
 from agent_r1_core.metrics import declared as metric
 
@@ -109,13 +109,9 @@ def test_a_share_divides_by_a_sum_and_skips_steps_without_one() -> None:
 
 def test_numbers_that_are_not_finite_are_passed_over() -> None:
     monitor = Monitor("x", metric.REWARD_MEAN, AtLeast(threshold=0.5, steps=1), "", "", gain=metric.REWARD_MEAN)
-    assert [monitor.gained({"reward/mean": number}) for number in (float("nan"), float("inf"), 0.0)] == [
-        None,
-        None,
-        0.0,
-    ]
-    assert monitor.gained({}) is None
-    assert [monitor.value({"reward/mean": number}) for number in (float("nan"), float("inf"), 0.0)] == [None, None, 0.0]
+    for take in (monitor.gained, monitor.value):
+        assert [take({"reward/mean": number}) for number in (math.nan, math.inf, 0.0)] == [None, None, 0.0]
+        assert take({}) is None
 
 
 def test_a_monitor_of_a_metric_that_nobody_declares_is_an_error() -> None:

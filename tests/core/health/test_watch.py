@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from agent_r1_core.config import load_config
-from agent_r1_core.config.idle_monitors import idle_monitors
+from agent_r1_core.config.training_checks import idle_monitors
 from agent_r1_core.errors import ConfigError, RunError
+from agent_r1_core.health.alarm import verdict
 from agent_r1_core.health.monitors import MONITORS
-from agent_r1_core.health.settings import HealthConfig
-from agent_r1_core.health.verdict import verdict
-from agent_r1_core.health.watch import Watch
-from agent_r1_core.runs.alarm_file import AlarmFile
+from agent_r1_core.health.watch import HealthConfig, Watch
+from agent_r1_core.runs.metrics_file import AlarmFile
 
 ONE_STEP, NO_REFERENCE = ("clip_fraction", "importance_clip"), ("kl_reference",)
 """Idle with one optimiser step on each rollout, and without a KL."""
@@ -21,19 +20,17 @@ ONE_STEP, NO_REFERENCE = ("clip_fraction", "importance_clip"), ("kl_reference",)
 
 def echo_trap() -> list[dict[str, float]]:
     """Sixty steps: spread falls, then entropy, then the gradient's norm jumps for good, then the reward goes."""
-    lines = []
-    for step in range(1, 61):
-        lines.append(
-            {
-                "step": step,
-                "health/group_std": 0.4 if step < 13 else 0.02,
-                "update/entropy": 0.5 if step < 20 else 0.01,
-                "update/grad_norm": 0.3 if step < 30 else 4.0,
-                "reward/mean": 0.6 if step < 41 else 0.1,
-                "prob_gap": 0.02 if step == 5 else 0.001,
-            }
-        )
-    return lines
+    return [
+        {
+            "step": step,
+            "health/group_std": 0.4 if step < 13 else 0.02,
+            "update/entropy": 0.5 if step < 20 else 0.01,
+            "update/grad_norm": 0.3 if step < 30 else 4.0,
+            "reward/mean": 0.6 if step < 41 else 0.1,
+            "prob_gap": 0.02 if step == 5 else 0.001,
+        }
+        for step in range(1, 61)
+    ]
 
 
 def test_a_service_that_was_gone_for_most_of_a_run_stands_in_the_verdict() -> None:
@@ -109,18 +106,9 @@ def test_a_severe_alarm_is_a_reason_to_stop_while_it_stands() -> None:
 
 
 def test_many_alarms_are_named_up_to_six() -> None:
-    lines = [
-        {
-            "step": step,
-            "health/groups_without_spread": 1.0,
-            "update/trajectories": 0.0,
-            "update/skipped_nonfinite": 1.0,
-            "episode/cut_actions": 1.0,
-            "episode/terminated": 0.0,
-            "episode/malformed": 1.0,
-        }
-        for step in range(1, 11)
-    ]
+    ones = ("health/groups_without_spread", "update/skipped_nonfinite", "episode/cut_actions", "episode/malformed")
+    bad = dict.fromkeys(ones, 1.0) | dict.fromkeys(("update/trajectories", "episode/terminated"), 0.0)
+    lines = [{"step": step, **bad} for step in range(1, 11)]
     assert verdict(Watch(HealthConfig()).replay(lines)[:6], 10).splitlines()[0].endswith(", malformed since step 1")
     (first, _) = verdict(Watch(HealthConfig()).replay(lines), 10).splitlines()
     assert first == (

@@ -26,17 +26,6 @@ def test_the_weighted_sum_is_the_definition(aggregation: str, expected: float) -
     assert not weights[~MASK].any()
 
 
-@pytest.mark.parametrize(
-    ("aggregation", "one", "three"),
-    [("token_mean", 1, 1 / 3), ("sequence_mean", 1, 1 / 2), ("sequence_sum", 1, 1 / 2), ("constant", 1, 1 / 2)],
-)
-def test_a_sequence_of_one_token_counts_like_any_other(aggregation: str, one: float, three: float) -> None:
-    """Alone, and beside a sequence of two tokens; a horizon that nobody gave is 1."""
-    mask = torch.tensor([[True, False], [True, True]])
-    assert float(aggregation_weights(mask[:1], aggregation)[0, 0]) == one
-    assert float(aggregation_weights(mask, aggregation)[0, 0]) == pytest.approx(three)
-
-
 def test_no_token_no_weight() -> None:
     nothing = torch.zeros(2, 3, dtype=torch.bool)
     for aggregation in ("token_mean", "sequence_mean", "sequence_sum", "constant"):

@@ -9,8 +9,8 @@ import torch
 
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.packing import Span, micro_batches, pack
-from agent_r1_core.testing import make_task, make_trajectory, random_group
-from agent_r1_core.trajectory import EndStatus, Group
+from agent_r1_core.testing import make_task, make_trajectory
+from agent_r1_core.trajectory import Group
 
 TWO_TURNS = (((1, 2, 3), (4, 5)), ((6, 7), (8, 9, 10)))
 
@@ -28,12 +28,6 @@ def test_segments_follow_one_another_in_a_row() -> None:
     assert batch.turn.tolist() == [[-1, -1, -1, 0, 0, -1, -1, 1, 1, 1, -1]]
     assert batch.rewards.tolist() == [[0, 0, 0, 0, 0.5, 0, 0, 0, 0, 2.0, 0]]
     assert batch.returns.tolist() == [2.5]
-    assert batch.segment_lengths(0) == [5, 6]
-
-
-def test_in_one_segment_the_environments_tokens_are_part_of_the_response() -> None:
-    batch = batch_of(make_trajectory(TWO_TURNS, closing=(11,)))
-    assert batch.response_mask.int().tolist() == [[0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1]]
 
 
 def test_rows_are_padded_and_padding_is_not_valid() -> None:
@@ -42,16 +36,6 @@ def test_rows_are_padded_and_padding_is_not_valid() -> None:
     assert batch.bootstrap.tolist() == [0.0, 0.0]
     assert not batch.action_mask[1, 2:].any()
     assert batch.sampler_logprobs[1].tolist() == [0.0, -1.0] + [0.0] * 8
-
-
-def test_a_failed_trajectory_never_enters() -> None:
-    batch = batch_of(make_trajectory(TWO_TURNS), make_trajectory(TWO_TURNS, status=EndStatus.FAILED, reward=9.0))
-    assert batch.size == 1
-
-
-def test_groups_are_numbered() -> None:
-    batch = Batch.from_groups([random_group(0, 2), random_group(1, 3)])
-    assert batch.group.tolist() == [0, 0, 1, 1, 1]
 
 
 def test_the_reward_of_an_empty_action_goes_to_the_action_before_it_or_else_after_it() -> None:

@@ -18,7 +18,6 @@ from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import AlgorithmError, ConfigError
 from agent_r1_core.learning.batch import Advantages
-from agent_r1_core.learning.checks import CheckedAlgorithm
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.loss import LossTerms
 from agent_r1_core.learning.policy import Policy
@@ -88,14 +87,16 @@ def test_a_value_loss_without_its_weights() -> None:
         update(with_method("loss", loss, PPO))
 
 
-def test_a_critic_without_targets() -> None:
-    with pytest.raises(AlgorithmError, match="has a critic, and its advantages come without value_targets"):
-        update(with_method("advantages", lambda own, batch: Advantages(own.advantages), PPO))
-
-
-def test_a_critic_without_a_loss() -> None:
-    with pytest.raises(AlgorithmError, match="has a critic, and its loss comes without value_loss"):
-        update(with_method("loss", lambda own, tokens: LossTerms(own.loss), PPO))
+@pytest.mark.parametrize(
+    ("method", "without", "said"),
+    [
+        ("advantages", lambda own, batch: Advantages(own.advantages), "its advantages come without value_targets"),
+        ("loss", lambda own, tokens: LossTerms(own.loss), "its loss comes without value_loss"),
+    ],
+)
+def test_a_critic_that_learns_nothing(method: str, without: Callable[..., Any], said: str) -> None:
+    with pytest.raises(AlgorithmError, match=f"has a critic, and {said}"):
+        update(with_method(method, without, PPO))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_a_critic_without_a_loss() -> None:
 def test_groups_that_nobody_gave(choose: Callable[[list[Group]], Any]) -> None:
     algorithm = with_method("filter", lambda own, groups: choose(groups))
     with pytest.raises(AlgorithmError, match="algorithm mine: filter must return a list of groups that it was given"):
-        CheckedAlgorithm(algorithm).filter([random_group(0, 4), random_group(1, 4)])
+        Selection(algorithm, TrainingConfig()).filter([random_group(0, 4), random_group(1, 4)])
 
 
 def test_some_trajectories_of_a_group_may_be_kept() -> None:
@@ -131,7 +132,7 @@ def test_some_trajectories_of_a_group_may_be_kept() -> None:
 def test_metrics_of_a_choice_that_are_no_numbers(metrics: Any) -> None:
     mine = type("Mine", (GRPO,), {"filter_metrics": lambda self, groups, kept: metrics})()
     with pytest.raises(AlgorithmError, match="filter_metrics must return a dict of floats by name"):
-        CheckedAlgorithm(mine).filter_metrics([], [])
+        Selection(mine, TrainingConfig()).filter_metrics([], [])
 
 
 def test_an_algorithm_may_keep_some_groups_and_ask_for_more_tasks() -> None:
@@ -144,7 +145,7 @@ def test_an_algorithm_may_keep_some_groups_and_ask_for_more_tasks() -> None:
         def more_tasks(self, groups: Any, tasks: int) -> int:
             return tasks - len(groups)
 
-    checked = CheckedAlgorithm(Asking())
+    checked = Selection(Asking(), TrainingConfig())
     assert checked.filter(groups) == groups[1:]
     assert checked.more_tasks(groups[1:], 4) == 3
     assert checked.more_tasks(groups, 2) == 0
@@ -157,7 +158,7 @@ def test_a_number_of_tasks_that_is_none(count: Any) -> None:
             return count
 
     with pytest.raises(AlgorithmError, match=f"^algorithm Asking: more_tasks returned {count}; return how many tasks"):
-        CheckedAlgorithm(Asking()).more_tasks([], 1)
+        Selection(Asking(), TrainingConfig()).more_tasks([], 1)
 
 
 class Broken(GRPO):

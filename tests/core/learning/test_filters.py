@@ -7,7 +7,6 @@ import random
 from typing import Any
 
 import pytest
-import torch
 
 from agent_r1_core.config import load_config
 from agent_r1_core.contracts.algorithm import Algorithm, AlgorithmConfig
@@ -15,11 +14,9 @@ from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.learning.batch import Advantages, Batch
 from agent_r1_core.learning.credit import spread_over
-from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.loss import LossTerms, LossTokens
-from agent_r1_core.learning.policy import Policy
 from agent_r1_core.learning.selection import Selection, kept_groups, top_p, top_share
-from agent_r1_core.testing import make_task, make_trajectory, tiny_model
+from agent_r1_core.testing import make_task, make_trajectory
 from agent_r1_core.trajectory import EndStatus, Group
 
 
@@ -103,10 +100,6 @@ def selection(algorithm: type[Algorithm], tasks_per_step: int = 16, **options: A
     return Selection(algorithm(algorithm.Config(**options)), TrainingConfig(tasks_per_step=tasks_per_step))
 
 
-def learner(**options: Any) -> Learner:
-    return Learner(Policy(tiny_model()), Plain(Plain.Config(**options)), TrainingConfig(max_grad_norm=0.0))
-
-
 def test_any_algorithm_has_the_filters_and_may_keep_fewer_groups_still() -> None:
     names = [one.task.id for one in selection(Plain, filter="top_p", filter_p=0.9).filter(GROUPS)]
     assert names == ["negative", "large"]
@@ -119,16 +112,6 @@ def test_resampling_asks_for_as_many_tasks_as_groups_are_missing() -> None:
     assert resampling.more_tasks(GROUPS[:6], 20) == resampling.more_tasks(GROUPS[:7], 20) == 0
     assert selection(Plain, tasks_per_step=6).more_tasks([], 6) == 0
     assert selection(Picky, tasks_per_step=6, filter="resample").more_tasks(GROUPS[:6], 6) == 1
-
-
-@pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean", "sequence_sum", "constant"])
-def test_what_is_filtered_is_out_of_the_normaliser(aggregation: str) -> None:
-    chosen = learner(aggregation=aggregation)
-    chosen.update(selection(Plain, filter="zero_spread").filter(GROUPS), 1)
-    alone = learner(aggregation=aggregation)
-    alone.update([one for one in GROUPS if one.varies], 1)
-    for one, other in zip(chosen.policy.parameters(), alone.policy.parameters(), strict=True):
-        assert torch.equal(one, other)
 
 
 def test_an_option_of_another_filter_is_refused_and_so_is_a_filter_of_groups_of_one() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,11 +13,10 @@ from torch._dynamo.testing import CompileCounter
 from torch.nn.attention import flex_attention as library
 from transformers import MistralConfig, MistralForCausalLM
 
-from agent_r1_core.learning import flex
-from agent_r1_core.learning.attention import packed_attention
+from agent_r1_core.learning import attention
+from agent_r1_core.learning.attention import BLOCK, TreeMask, filled, packed_attention
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.decoder import _one_kernel
-from agent_r1_core.learning.flex import BLOCK, TreeMask, filled
 from agent_r1_core.learning.packing import PrefixForest, Tree, pack
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.testing import random_group, tiny_model
@@ -79,7 +79,7 @@ def test_the_mask_is_that_of_the_spans(window: int | None, seed: int) -> None:
 def test_blocks_follow_from_the_ends_of_intervals(window: int | None, sequences: int, longest: int) -> None:
     tree_mask = TreeMask(random_tree(1, sequences, longest), CPU)
     seen = dense(tree_mask, window).view(-1, BLOCK, len(tree_mask.tree.ids) // BLOCK, BLOCK).transpose(1, 2)
-    asked, full = flex.block_pairs(tree_mask._ends, tree_mask.tree.positions, window)
+    asked, full = attention.block_pairs(tree_mask._ends, tree_mask.tree.positions, window)
     assert not (asked & full).any()
     assert not (full & ~seen.all(3).all(2)).any(), "a full block hides nothing"
     assert not (seen.any(3).any(2) & ~(asked | full)).any(), "a block that is left out shows nothing"
@@ -110,51 +110,38 @@ def test_a_tree_is_filled_up_to_whole_blocks(tokens: int) -> None:
     assert not kept[tokens:, :tokens].any()
 
 
-@pytest.mark.parametrize("window", [None, 4])
-@pytest.mark.parametrize(("heads", "key_heads", "width"), [(4, 2, 16), (6, 2, 24), (4, 4, 8), (14, 2, 64)])
-def test_one_kernel_computes_what_span_after_span_does(
-    window: int | None, heads: int, key_heads: int, width: int, backward_on_the_cpu: None
-) -> None:
-    tree, draw = random_tree(5), torch.Generator().manual_seed(0)
-    tree_mask = TreeMask(tree, CPU)
-    sizes = [(1, count, len(tree_mask.tree.ids), width) for count in (heads, key_heads, key_heads)]
-    given = [torch.randn(size, generator=draw).requires_grad_() for size in sizes]
-    direction = torch.randn(1, len(tree.ids), heads, width, generator=draw)
+def both_ways(
+    mask: TreeMask, tokens: int, sizes: tuple[int, int, int], window: int | None, dtype: torch.dtype = torch.float32
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Output and gradients of the tree's `tokens`, by one kernel in `dtype`, and span after span in float32."""
+    heads, key_heads, width = sizes
+    draw, device = torch.Generator().manual_seed(0), mask.tree.ids.device
+    given = [torch.randn(1, n, len(mask.tree.ids), width, generator=draw) for n in (heads, key_heads, key_heads)]
+    direction = torch.randn(1, tokens, heads, width, generator=draw).to(device)
     results = []
-    for chosen in (None, tree_mask):
-        out, _ = packed_attention(
-            SimpleNamespace(),  # type: ignore[arg-type]
-            *given,
-            None,
-            scaling=0.3,
-            sliding_window=window,
-            spans=tree_mask.tree.spans,
-            tree_mask=chosen,
-        )
-        out = out[:, : len(tree.ids)]
-        results.append([out.detach(), *torch.autograd.grad((out * direction).sum(), given)])
-    for span_after_span, one_kernel in zip(*results, strict=True):
+    for chosen, kind in ((mask, dtype), (None, torch.float32)):
+        inputs = [part.to(device, dtype).to(kind).requires_grad_() for part in given]
+        spans: Any = {"spans": mask.tree.spans, "tree_mask": chosen, "sliding_window": window, "scaling": 0.3}
+        out, _ = packed_attention(SimpleNamespace(), *inputs, None, **spans)  # type: ignore[arg-type]
+        out = out[:, :tokens].float()
+        results.append([out.detach(), *torch.autograd.grad((out * direction).sum(), inputs)])
+    return ((found.float(), exact) for found, exact in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("window", [None, 4])
+@pytest.mark.parametrize("sizes", [(4, 2, 16), (6, 2, 24), (4, 4, 8), (14, 2, 64)])
+def test_one_kernel_computes_what_span_after_span_does(
+    window: int | None, sizes: tuple[int, int, int], backward_on_the_cpu: None
+) -> None:
+    tree = random_tree(5)
+    for one_kernel, span_after_span in both_ways(TreeMask(tree, CPU), len(tree.ids), sizes, window):
         torch.testing.assert_close(one_kernel, span_after_span, atol=1e-5, rtol=1e-5)
-
-
-def test_in_bfloat16_it_is_as_exact_as_its_numbers(backward_on_the_cpu: None) -> None:
-    tree_mask, draw = TreeMask(random_tree(5), CPU), torch.Generator().manual_seed(0)
-    query, key, value = (torch.randn(1, heads, 256, 16, generator=draw) for heads in (4, 2, 2))
-
-    def attend(chosen: TreeMask | None) -> torch.Tensor:
-        spans = tree_mask.tree.spans
-        return packed_attention(SimpleNamespace(), query, key, value, None, spans=spans, tree_mask=chosen)[0]  # type: ignore[arg-type]
-
-    with torch.autocast("cpu", torch.bfloat16):
-        found = attend(tree_mask)
-    assert found.dtype == torch.bfloat16
-    assert relative_difference(found, attend(None)) < 0.01
 
 
 def test_the_number_of_tokens_compiles_nothing_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     counter = CompileCounter()
     kernel = torch.compile(library.flex_attention, dynamic=True, fullgraph=True, backend=counter)
-    monkeypatch.setattr(flex, "flex_attention", kernel)
+    monkeypatch.setattr(attention, "flex_attention", kernel)
 
     def attend(tree_mask: TreeMask, window: int | None) -> None:
         query, key, value = (torch.randn(1, heads, len(tree_mask.tree.ids), 16) for heads in (4, 2, 2))
@@ -192,7 +179,7 @@ def test_a_kernel_whose_gradient_differs_is_not_used(
     def wrong(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **options: Any) -> torch.Tensor:
         return library.flex_attention(query, key, value.detach(), **options)
 
-    monkeypatch.setattr(flex, "flex_attention", wrong)
+    monkeypatch.setattr(attention, "flex_attention", wrong)
     assert _one_kernel(Policy(tiny_model()).decoder) is None
     assert told(caplog) == ["FlexAttention cannot be used (its results differ); attention takes a kernel for each span"]
 
@@ -228,36 +215,16 @@ def sliding_model() -> MistralForCausalLM:
 @pytest.mark.gpu
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
 @pytest.mark.parametrize("window", [None, 40])
-@pytest.mark.parametrize(
-    ("heads", "key_heads", "width"), [(4, 2, 16), (6, 2, 24), (4, 4, 8), (14, 2, 64), (16, 2, 128)]
-)
+@pytest.mark.parametrize("sizes", [(4, 2, 16), (6, 2, 24), (4, 4, 8), (14, 2, 64), (16, 2, 128)])
 def test_the_compiled_kernel_computes_what_span_after_span_does(
-    gpu: str, dtype: torch.dtype, bound: float, window: int | None, heads: int, key_heads: int, width: int, request: Any
+    gpu: str, dtype: torch.dtype, bound: float, window: int | None, sizes: tuple[int, int, int], request: Any
 ) -> None:
-    """Against float32, in which span after span computes; output and gradients, of trees short and long."""
+    """Of trees short and long."""
     if gpu == "cpu":
         request.getfixturevalue("backward_on_the_cpu")
-    draw, bound = torch.Generator().manual_seed(0), 1e-5 if dtype == torch.float32 else 2e-2
     for tree in (random_tree(5), random_tree(6, 9, 300), random_tree(7, 60, 90)):
-        mask = TreeMask(tree, torch.device(gpu))
-        sizes = [(1, count, len(mask.tree.ids), width) for count in (heads, key_heads, key_heads)]
-        given = [torch.randn(size, generator=draw).to(gpu, dtype) for size in sizes]
-        direction = torch.randn(1, len(tree.ids), heads, width, generator=draw).to(gpu)
-        results = []
-        for chosen, kind in ((None, torch.float32), (mask, dtype)):
-            inputs = [part.to(kind).requires_grad_() for part in given]
-            out, _ = packed_attention(
-                SimpleNamespace(),  # type: ignore[arg-type]
-                *inputs,
-                None,
-                sliding_window=window,
-                spans=mask.tree.spans,
-                tree_mask=chosen,
-            )
-            out = out[:, : len(tree.ids)].float()
-            results.append([out.detach(), *torch.autograd.grad((out * direction).sum(), inputs)])
-        for exact, found in zip(*results, strict=True):
-            assert relative_difference(found.float(), exact) < bound
+        for found, exact in both_ways(TreeMask(tree, torch.device(gpu)), len(tree.ids), sizes, window, dtype):
+            assert relative_difference(found, exact) < bound
 
 
 @pytest.mark.gpu

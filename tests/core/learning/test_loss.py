@@ -7,7 +7,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from agent_r1_core.learning.loss import LossTerms, LossTokens, add_entropy, add_kl, policy_terms, update_sums
+from agent_r1_core.contracts.training import TrainingConfig
+from agent_r1_core.learning.loss import (
+    Correction,
+    LossTerms,
+    LossTokens,
+    add_kl,
+    policy_terms,
+    update_sums,
+)
 from agent_r1_core.learning.meter import Meter
 from agent_r1_core.learning.surrogate import Surrogate
 
@@ -54,7 +62,7 @@ def test_the_kl_of_a_step_is_that_from_the_old_policy_whoever_sampled() -> None:
     )
     nothing, at = torch.zeros(3), torch.arange(3)
     tokens = LossTokens(policy, old, sampler, nothing, torch.ones(3), at, at, nothing)
-    weighed, _ = tokens.corrected(100.0)
+    weighed, _ = Correction(TrainingConfig(importance_clip=100.0)).corrected(tokens)
     each = [update_sums(LossTerms(nothing.sum()), _only(weighed, k))["update/kl_step"][0] for k in range(3)]
     found = (sampler.exp() * torch.stack(each)).sum()
     torch.testing.assert_close(found, (old.exp() * (old - policy)).sum())
@@ -86,14 +94,8 @@ def test_importance_weights_are_logged_over_actions_with_the_share_that_is_bound
     """Weights e^0.5 and 1 at the actions, and at the third token, which nobody sampled, one that does not count."""
     tokens = replace(TOKENS, advantages=torch.ones(3), sampler_logprobs=torch.tensor([-2.0, -2.0, -99.0]))
     for clip, mean, share in ((1.25, (1.25 + 1) / 2, 0.5), (1.0, 1.0, 1.0), (3.0, (2.718281828**0.5 + 1) / 2, 0.0)):
-        corrected, sums = tokens.corrected(clip)
+        corrected, sums = Correction(TrainingConfig(importance_clip=clip)).corrected(tokens)
         assert float(sums["update/importance_weight"][0] / sums["update/importance_weight"][1]) == pytest.approx(mean)
         assert float(sums["update/importance_clipped"][0] / sums["update/importance_clipped"][1]) == share
         assert float(corrected.advantages[:2].mean()) == pytest.approx(mean)
         assert float(corrected.advantages[2]) == 1.0
-
-
-@pytest.mark.parametrize(("coefficient", "bonus"), [(0.0, 0.0), (1.0, 0.4), (0.1, 0.04)])
-def test_the_entropy_bonus_is_weighted_as_the_loss(coefficient: float, bonus: float) -> None:
-    terms = add_entropy(LossTerms(torch.tensor(3.0)), TOKENS, coefficient)
-    assert float(terms.loss) == pytest.approx(3 - bonus)

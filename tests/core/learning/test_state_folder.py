@@ -20,7 +20,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.learning.optimiser import OF_POLICY, Optimiser
-from agent_r1_core.learning.state_folder import read_state, write_state
+from agent_r1_core.learning.state import read_state, write_state
 
 
 class Net(nn.Module):

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from agent_r1_core.learning.credit import gae, returns_to_go
 from agent_r1_core.learning.turns import sum_per_turn, turn_borders, turn_level_gae, turn_returns_to_go
 
 TURN = [
@@ -59,57 +58,6 @@ def test_bi_level_gae_is_the_naive_loop() -> None:
                     expected[row, t], reward, after = advantage, 0.0, value
         torch.testing.assert_close(advantages, expected)
         torch.testing.assert_close(targets, torch.where(turn >= 0, expected + values, 0.0))
-
-
-def test_bi_level_gae_by_hand() -> None:
-    turn = torch.tensor([[-1, 0, 0, -1, 1, 1]])
-    rewards, values = torch.tensor([[0, 0, 0.0, 9, 0, 1]]), torch.tensor([[9, 0.5, 0.25, 9, 0.75, 0.5]])
-    advantages, targets = turn_level_gae(rewards, values, turn, gamma=1.0, lam=1.0, gamma_turn=0.5, lam_turn=1.0)
-    # turn 1: A = 1 - 0.75 = 0.25; turn 0: d = 0 + 0.5 * 0.75 - 0.5 = -0.125, A = -0.125 + 0.5 * 0.25 = 0
-    torch.testing.assert_close(targets, torch.tensor([[0, 0.5, 0.5, 0, 1.0, 1.0]]))
-    torch.testing.assert_close(advantages, torch.tensor([[0, 0.0, 0.25, 0, 0.25, 0.5]]))
-
-
-def test_with_one_token_a_turn_both_levels_are_plain_gae() -> None:
-    rewards, values, _, bootstrap = a_batch(1)
-    turn = torch.arange(9).expand(4, 9).contiguous()
-    found = turn_level_gae(rewards, values, turn, 0.3, 0.2, 0.9, 0.8, bootstrap)[0]
-    torch.testing.assert_close(found, gae(rewards, values, turn >= 0, 0.9, 0.8, bootstrap)[0])
-
-
-def test_nothing_of_later_tokens_passes_an_end() -> None:
-    rewards, values, turn, bootstrap = a_batch(2)
-    mask, ends = turn >= 0, turn_borders(turn)[1]
-    found = gae(rewards, values, mask, 0.9, 0.8, bootstrap, ends)[0]
-    for row in range(len(TURN)):
-        for tokens in turns_of(row):
-            alone = gae(rewards[row, tokens][None], values[row, tokens][None], mask[row, tokens][None], 0.9, 0.8)[0]
-            torch.testing.assert_close(found[row, tokens], alone[0])
-
-
-def test_a_turns_rewards_do_not_move_its_borders() -> None:
-    """A turn without reward is one, and so are all turns of a trajectory that earned nothing."""
-    _, values, turn, _ = a_batch(3)
-    nothing = torch.zeros_like(values)
-    advantages, _ = turn_level_gae(nothing, values, turn, 1.0, 1.0, 0.9, 1.0)
-    assert advantages[turn >= 0].abs().min() > 0
-    late = nothing.clone()
-    late[0, 7] = 1.0
-    torch.testing.assert_close(turn_returns_to_go(late, turn, 0.5)[0, [1, 4, 5]], torch.tensor([0.25, 0.5, 1.0]))
-
-
-def test_returns_to_go_count_turns_not_tokens() -> None:
-    rewards, _, turn, _ = a_batch(4)
-    found = turn_returns_to_go(rewards, turn, 0.8)
-    expected = torch.zeros_like(rewards)
-    for row in range(len(TURN)):
-        to_go = 0.0
-        for tokens in reversed(turns_of(row)):
-            to_go = float(rewards[row, tokens].sum()) + 0.8 * to_go
-            expected[row, tokens[0]] = to_go
-    torch.testing.assert_close(found, expected)
-    whole = returns_to_go(rewards, turn >= 0, 1.0)
-    torch.testing.assert_close(turn_returns_to_go(rewards, turn, 1.0)[0, 1], whole[0, 1])
 
 
 def test_borders_are_the_first_and_the_last_action_token_of_each_turn() -> None:

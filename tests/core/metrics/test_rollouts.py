@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from agent_r1_core.health.settings import HealthConfig
-from agent_r1_core.health.watch import Watch
+from agent_r1_core.health.watch import HealthConfig, Watch
 from agent_r1_core.metrics import Catalogue
 from agent_r1_core.metrics.rollouts import episode_metrics, reward_metrics, spread_metrics
 from agent_r1_core.metrics.tally import tally
@@ -29,19 +28,12 @@ def test_rewards_are_means_over_episodes_and_process_rewards_are_summed_over_tur
     assert metrics["reward/valid_tool_call"] == 0.75 / 2
 
 
-def test_no_episode_has_no_metrics() -> None:
-    assert reward_metrics([]) == {}
-
-
 def test_spread_is_the_mean_of_sample_deviations_and_groups_of_one_have_none() -> None:
     metrics = spread_metrics([group(0.0, 1.0), group(1.0, 1.0), group(5.0)])
     assert metrics["health/groups_without_spread"] == 0.5
     assert abs(metrics["health/group_std"] - 0.5 * 0.5**0.5) < 1e-12
-    assert spread_metrics([group(1.0)]) == {}
-
-
-def test_the_rounding_of_sums_is_no_spread() -> None:
-    assert spread_metrics([group(0.1 + 0.2, 0.3)])["health/groups_without_spread"] == 1.0
+    assert spread_metrics([group(1.0)]) == reward_metrics([]) == {}
+    assert spread_metrics([group(0.1 + 0.2, 0.3)])["health/groups_without_spread"] == 1.0, "rounding is no spread"
 
 
 def group(*returns: float) -> Group:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,9 @@ from agent_r1_core.metrics.scorers import (
 )
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 
+Scorer = Callable[[str | None, str | tuple[str, ...]], float]
+SCORERS = (exact_match_score, f1_score, substring_match_score)
+
 
 @pytest.mark.parametrize(
     ("text", "normalized"),
@@ -38,51 +42,37 @@ def test_normalisation_is_the_official_one(text: str, normalized: str) -> None:
     assert normalize_answer(text) == normalized
 
 
-def test_exact_match_takes_the_best_of_the_accepted_answers() -> None:
-    assert exact_match_score("the Paris!", ("London", "paris")) == 1.0
-    assert exact_match_score("Paris, France", ("paris",)) == 0.0
-
-
-def test_no_answer_scores_zero_everywhere() -> None:
-    for scorer in (exact_match_score, f1_score, substring_match_score):
-        assert scorer(None, ("the",)) == 0.0
-
-
-def test_a_single_string_is_one_answer_and_not_its_letters() -> None:
-    assert exact_match_score("n", "no") == 0.0
-    assert exact_match_score("No.", "no") == 1.0
-
-
-@pytest.mark.parametrize("scorer", [exact_match_score, f1_score, substring_match_score])
-def test_scoring_without_accepted_answers_is_refused(scorer: object) -> None:
-    with pytest.raises(ValueError, match="no accepted answers"):
-        scorer("x", ())  # type: ignore[operator]
-
-
 @pytest.mark.parametrize(
-    ("prediction", "answer", "expected"),
+    ("scorer", "prediction", "accepted", "expected"),
     [
-        ("Barack Obama", "Obama", 2 / 3),
-        ("new new york", "new york new york", 6 / 7),
-        ("yes", "no", 0.0),
-        ("yes it is", "yes", 0.0),
-        ("Yes.", "yes", 1.0),
-        ("noanswer", "there is noanswer", 0.0),
-        ("the", "a", 0.0),
+        (exact_match_score, "the Paris!", ("London", "paris"), 1.0),
+        (exact_match_score, "Paris, France", ("paris",), 0.0),
+        (exact_match_score, "n", "no", 0.0),
+        (exact_match_score, "No.", "no", 1.0),
+        (f1_score, "Barack Obama", "Obama", 2 / 3),
+        (f1_score, "Barack Obama", ("Obama", "Barack Hussein Obama"), 0.8),
+        (f1_score, "new new york", "new york new york", 6 / 7),
+        (f1_score, "yes", "no", 0.0),
+        (f1_score, "yes it is", "yes", 0.0),
+        (f1_score, "Yes.", "yes", 1.0),
+        (f1_score, "noanswer", "there is noanswer", 0.0),
+        (f1_score, "the", "a", 0.0),
+        (substring_match_score, "It was Paris, I think", ("paris",), 1.0),
+        (substring_match_score, "It was Rome", ("paris",), 0.0),
+        (substring_match_score, "anything", ("the",), 0.0),
+        *((scorer, None, ("the",), 0.0) for scorer in SCORERS),
     ],
 )
-def test_f1_is_the_official_one(prediction: str, answer: str, expected: float) -> None:
-    assert f1_score(prediction, answer) == pytest.approx(expected)
+def test_an_answer_scores_by_the_best_of_the_accepted_ones(
+    scorer: Scorer, prediction: str | None, accepted: str | tuple[str, ...], expected: float
+) -> None:
+    assert scorer(prediction, accepted) == pytest.approx(expected)
 
 
-def test_f1_takes_the_best_of_the_accepted_answers() -> None:
-    assert f1_score("Barack Obama", ("Obama", "Barack Hussein Obama")) == pytest.approx(0.8)
-
-
-def test_substring_match_is_laxer_than_exact_match_but_not_blind() -> None:
-    assert substring_match_score("It was Paris, I think", ("paris",)) == 1.0
-    assert substring_match_score("It was Rome", ("paris",)) == 0.0
-    assert substring_match_score("anything", ("the",)) == 0.0
+@pytest.mark.parametrize("scorer", SCORERS)
+def test_scoring_without_accepted_answers_is_refused(scorer: Scorer) -> None:
+    with pytest.raises(ValueError, match="no accepted answers"):
+        scorer("x", ())
 
 
 def test_the_table_of_the_docs_has_every_score() -> None:

@@ -21,7 +21,8 @@ from agent_r1_core import (
     Tracker,
     tool,
 )
-from agent_r1_core.plugins import Registry, check_component, check_registered
+from agent_r1_core.plugins import Registry
+from agent_r1_core.plugins.checks import check_component, check_registered
 
 
 def with_methods(base: type, /, **members: Any) -> type:

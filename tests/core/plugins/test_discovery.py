@@ -42,6 +42,7 @@ def test_sound_plugins_survive_the_broken_ones(broken: Broken) -> None:
     sound = broken["sound", "broken-plugins"]
     assert (sound.status, sound.reason, sound.api, sound.version) == (PluginStatus.OK, "", 1, "1.0")
     assert [component.qualified for component in sound.components] == ["sound/echo"]
+    assert broken["bad_target", "broken-plugins"].status == PluginStatus.OK, "a bad target is no matter before use"
 
 
 def test_of_two_installed_plugins_with_one_name_neither_is_loaded(broken: Broken) -> None:
@@ -59,19 +60,10 @@ def test_disabling_one_of_two_lets_the_other_load(root: Path, monkeypatch: pytes
     assert "the second twin was imported" in statuses["second-twin"][1]
 
 
-def test_a_bad_target_is_no_matter_before_use(broken: Broken) -> None:
-    assert broken["bad_target", "broken-plugins"].status == PluginStatus.OK
-
-
 def test_the_environment_disables_plugins(monkeypatch: pytest.MonkeyPatch, local_plugin: Write) -> None:
     monkeypatch.setenv("AGENT_R1_DISABLE_PLUGINS", "mine, calculator")
     registry = Registry.discover([local_plugin("raise AssertionError")])
     assert {p.name for p in registry.plugins if p.status == PluginStatus.DISABLED} == {"mine", "calculator"}
-
-
-def test_a_name_to_disable_that_no_plugin_has_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="no plugin called 'calculater' can be disabled; did you mean 'calculator'"):
-        Registry.discover(disabled=["calculater"])
 
 
 @pytest.mark.parametrize(
@@ -87,10 +79,7 @@ def test_a_name_to_disable_that_no_plugin_has_is_an_error() -> None:
         ("@hookimpl\ndef register_tools(): return [RewardSpec('a', ':A', '')]", "a list with a RewardSpec; return"),
         ("@hookimpl\ndef register_tools(): return 1 / 0", "register_tools raised ZeroDivisionError: division by zero"),
         ("@hookimpl\ndef register_tools():\n    yield 1 / 0", "register_tools raised ZeroDivisionError"),
-        (
-            "@hookimpl\ndef register_tools(): return [ToolSpec('My Tool', ':A', '')]",
-            "has the name 'My Tool'; use lower",
-        ),
+        ("@hookimpl\ndef register_tools(): return [ToolSpec('My Tool', ':A', '')]", "has the name 'My Tool'; use"),
         ("@hookimpl\ndef register_tools(): return [ToolSpec('a/b', ':A', '')]", "has the name 'a/b'; use lower case"),
         ("@hookimpl\ndef register_tools(): return [ToolSpec('a', 'module.A', '')]", "has the target 'module.A'; write"),
         ("@hookimpl\ndef register_tools(): return [ToolSpec('a', ':A', '', aliases='b')]", "needs a tuple of names"),
@@ -116,17 +105,12 @@ def test_a_missing_or_other_api_number_is_incompatible(local_plugin: Write, api:
     assert "AGENT_R1_PLUGIN_API" in record.reason
 
 
-def test_a_file_given_twice_is_one_plugin(local_plugin: Write) -> None:
-    path = local_plugin("@hookimpl\ndef register_tools(): return []")
-    registry = Registry.discover([path, str(path)])
-    assert [p.status for p in registry.plugins if p.file_hash] == [PluginStatus.OK]
-
-
-def test_a_file_hides_no_module_of_the_same_name(local_plugin: Write) -> None:
+def test_a_file_given_twice_is_one_plugin_and_hides_no_module_of_its_name(local_plugin: Write) -> None:
     import json
 
     path = local_plugin("@hookimpl\ndef register_tools(): return []", name="json")
-    assert _local(Registry.discover([path])).status == PluginStatus.OK
+    registry = Registry.discover([path, str(path)])
+    assert [p.status for p in registry.plugins if p.file_hash] == [PluginStatus.OK]
     assert sys.modules["json"] is json
 
 

@@ -16,7 +16,8 @@ def file(path: Path, text: str = "1") -> Candidate:
 
 
 def test_a_person_is_asked_once_about_what_did_not_run_here(tmp_path: Path) -> None:
-    first, second = file(tmp_path / "first.py"), file(tmp_path / "second.py")
+    (tmp_path / "\x1b[2J").mkdir()
+    first, second = file(tmp_path / "first.py"), file(tmp_path / "\x1b[2J" / "second.py")
     remember([first])
     questions: list[str] = []
     asking = Trust(confirm=lambda question: questions.append(question) or True)  # type: ignore[func-returns-value]
@@ -25,6 +26,7 @@ def test_a_person_is_asked_once_about_what_did_not_run_here(tmp_path: Path) -> N
     [question] = questions
     assert "first.py" not in question
     assert shown(second) in question
+    assert "\x1b" not in question, "a path does not steer the terminal"
 
 
 def test_a_no_and_nobody_to_ask_refuse(tmp_path: Path) -> None:
@@ -45,8 +47,3 @@ def test_where_nothing_can_be_remembered_files_still_run(tmp_path: Path, monkeyp
     mine = file(tmp_path / "mine.py")
     assert Trust(named=True).refused([mine]) == []
     assert Trust().refused([mine]) == [mine]
-
-
-def test_a_path_does_not_steer_the_terminal(tmp_path: Path) -> None:
-    (tmp_path / "\x1b[2J").mkdir()
-    assert "\x1b" not in shown(file(tmp_path / "\x1b[2J" / "mine.py"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_r1_core.metrics.means import SCALE
+from agent_r1_core.metrics.rollouts import SCALE
 from agent_r1_core.rollout import RolloutResult
 from agent_r1_core.testing import make_trajectory, random_group
 from agent_r1_core.tools.tool_counts import ToolCount, ToolCounts

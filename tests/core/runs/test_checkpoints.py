@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import signal
-import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +12,7 @@ import pytest
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.checkpoints import Checkpoints
-from agent_r1_core.runs.files import write_folder
+from agent_r1_core.runs.run import Run
 
 
 def writer(step: int) -> Callable[[Path], None]:
@@ -58,22 +56,21 @@ def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
     assert record == {"step": 2, "metric": "eval/exact_match", "value": 0.9, "path": "step_000002"}
 
 
-def test_without_a_metric_there_is_no_best_one(tmp_path: Path) -> None:
+def test_only_values_of_the_metric_in_use_compete(tmp_path: Path) -> None:
+    (tmp_path / "step_000009").write_text("notes")
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save(1, writer(1), keep=0)
     checkpoints.save(2, writer(2), keep=0)
     assert steps(checkpoints) == [2]
     assert checkpoints.best() is None
     assert not (tmp_path / "best.json").exists()
-
-
-def test_values_of_another_metric_do_not_compete(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(1, writer(1), keep=9, metric="eval/f1", value=0.9)
-    checkpoints.save(2, writer(2), keep=9, metric="eval/exact_match", value=0.2)
+    checkpoints.save(3, writer(3), keep=9, metric="eval/f1", value=0.9)
+    checkpoints.save(4, writer(4), keep=9, metric="eval/exact_match", value=0.2)
     best = checkpoints.best()
     assert best is not None
-    assert best.step == 2
+    assert best.step == 4
+    with pytest.raises(RunError, match="no whole checkpoint of step 7; it has these: 2, 3, 4"):
+        checkpoints.at(7)
 
 
 def test_a_step_that_is_saved_again_is_replaced(tmp_path: Path) -> None:
@@ -170,110 +167,47 @@ def test_the_newest_whole_checkpoint_is_found_behind_a_damaged_one(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step_000001", "step_000002"]
 
 
-def test_a_file_with_the_name_of_a_checkpoint_is_in_nobodys_way(tmp_path: Path) -> None:
-    (tmp_path / "step_000009").write_text("notes")
-    checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(10, writer(10))
-    assert steps(checkpoints) == [10]
+class Slow:
+    """Writes a file, then nothing until somebody lets it go on."""
+
+    def __init__(self) -> None:
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def __call__(self, folder: Path) -> None:
+        (folder / "weights").write_text("some")
+        self.begun.set()
+        assert self.go_on.wait(60)
 
 
-def test_a_missing_step_is_named_with_those_that_are_there(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(3, writer(3))
-    with pytest.raises(RunError, match="no whole checkpoint of step 7; it has these: 3"):
-        checkpoints.at(7)
+def test_a_checkpoint_is_seen_when_it_is_whole_and_the_next_one_waits_for_it(tmp_path: Path) -> None:
+    with Run.create(tmp_path, "run", {}, []) as run:
+        first, second = Slow(), Slow()
+        run.checkpoint_writer.start(1, first)
+        assert first.begun.wait(60)
+        assert (run.checkpoint_writer.busy, run.checkpoint_writer.step, steps(run.checkpoints)) == (True, 1, [])
+        following = threading.Thread(target=lambda: run.checkpoint_writer.start(2, second, keep=2))
+        following.start()
+        assert not second.begun.is_set()
+        first.go_on.set()
+        assert second.begun.wait(60)
+        following.join()
+        assert steps(run.checkpoints) == [1]
+        second.go_on.set()
+        run.checkpoint_writer.wait()
+        assert steps(run.checkpoints) == [1, 2]
+        assert not run.checkpoint_writer.busy
 
 
-def test_a_writer_that_raises_leaves_nothing(tmp_path: Path) -> None:
-    def broken(folder: Path) -> None:
-        (folder / "half").write_text("x")
-        raise KeyboardInterrupt
+def test_an_error_is_raised_once_and_leaves_nothing(tmp_path: Path) -> None:
+    def refuse(folder: Path) -> None:
+        (folder / "weights").write_text("some")
+        raise OSError("No space left on device")
 
-    checkpoints = Checkpoints(tmp_path)
-    with pytest.raises(KeyboardInterrupt):
-        checkpoints.save(1, broken)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
-    def full(folder: Path) -> None:
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(RunError, match=r"could not be written .No space left on device"):
-        Checkpoints(tmp_path).save(1, full)
-
-
-def in_a_child(work: Callable[[], None], die_at: int | None) -> int:
-    """Run `work` in a forked child; returns how many file-system events it saw, after dying by SIGKILL at one."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        seen = 0
-
-        def hook(event: str, arguments: object) -> None:
-            nonlocal seen
-            if event == "open" or event.startswith(("os.", "shutil.")):
-                seen += 1
-                if seen == die_at:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-        sys.addaudithook(hook)
-        try:
-            work()
-            os.write(write, str(seen).encode())
-        finally:
-            os._exit(0)
-    os.close(write)
-    _, status = os.waitpid(child, 0)
-    with os.fdopen(read) as pipe:
-        text = pipe.read()
-    assert (os.WIFSIGNALED(status) and die_at is not None) or text, "the child neither finished nor died as told"
-    return int(text or 0)
-
-
-def test_killed_at_any_of_twenty_random_moments_every_checkpoint_is_whole(tmp_path: Path) -> None:
-    values = {1: 0.9, 2: 0.5, 3: 0.1, 4: 0.2}
-
-    def train(folder: Path) -> Callable[[], None]:
-        def work() -> None:
-            checkpoints = Checkpoints(folder)
-            checkpoints.clean()
-            latest = checkpoints.latest()
-            for step in range(latest.step + 1 if latest else 1, 5):
-                checkpoints.save(step, writer(step), keep=1, metric="m", value=values[step])
-            checkpoints.prune(1)
-
-        return work
-
-    events = in_a_child(train(tmp_path / "whole"), None)
-    assert events > 100
-    for moment in random.Random(0).sample(range(1, events + 1), 20):
-        folder = tmp_path / f"killed-{moment}"
-        in_a_child(train(folder), moment)
-        for path in folder.glob("step_*"):
-            step = int(path.name.removeprefix("step_"))
-            assert (path / "policy" / "config.json").read_text() == str(step)
-            assert (path / "task_order.json").read_bytes() == bytes([step]) * 1000
-            assert step in steps(Checkpoints(folder))
-        in_a_child(train(folder), None)
-        assert sorted(path.name for path in folder.iterdir()) == ["best.json", "step_000001", "step_000004"]
-
-
-def test_killed_while_a_folder_is_replaced_one_version_survives(tmp_path: Path) -> None:
-    def replace(folder: Path) -> Callable[[], None]:
-        return lambda: write_folder(folder / "model", lambda inner: (inner / "weights").write_text("new") and None)
-
-    def prepared(name: str) -> Path:
-        (tmp_path / name / "model").mkdir(parents=True)
-        (tmp_path / name / "model" / "weights").write_text("old")
-        return tmp_path / name
-
-    events = in_a_child(replace(prepared("whole")), None)
-    seen = set()
-    for moment in range(1, events + 1):
-        folder = prepared(f"killed-{moment}")
-        in_a_child(replace(folder), moment)
-        Checkpoints(folder).clean()
-        assert [path.name for path in folder.iterdir()] == ["model"]
-        seen.add((folder / "model" / "weights").read_text())
-    assert seen == {"old", "new"}
+    with Run.create(tmp_path, "run", {}, []) as run:
+        for ask in (run.checkpoint_writer.raise_error, lambda: run.checkpoint_writer.start(2, refuse)):
+            run.checkpoint_writer.start(1, refuse)
+            run.checkpoint_writer.wait()
+            with pytest.raises(RunError, match=r"step_000001 could not be written \(No space left on device\); free"):
+                ask()
+            run.checkpoint_writer.raise_error()
+        assert list(run.checkpoints.folder.iterdir()) == []

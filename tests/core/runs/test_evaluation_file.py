@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,13 +57,6 @@ def test_files_of_trajectories_go_with_the_evaluation_that_names_them(file: Path
     assert [path.name for path in file.parent.iterdir()] == ["eval_1.one.more.parquet"]
 
 
-@pytest.mark.parametrize("files", [[], {"": 3}, {"": "../eval_1.parquet"}, {"": "run.json"}, {"": "\0.parquet"}])
-def test_a_result_names_files_of_trajectories_beside_it_or_is_damaged(file: Path, files: object) -> None:
-    file.write_text(json.dumps({"step": None, "trajectories": files}))
-    with pytest.raises(RunError, match=r"eval_1\.json is damaged"):
-        trajectory_files(file, read_evaluation(file))
-
-
 def test_episodes_of_another_evaluation_are_refused(file: Path) -> None:
     lines = file.with_suffix(".jsonl")
     lines.write_text(lines.read_text(encoding="utf-8").replace("É", "E"), encoding="utf-8")
@@ -73,17 +67,26 @@ def test_episodes_of_another_evaluation_are_refused(file: Path) -> None:
         read_episodes(file, read_evaluation(file))
 
 
+def read_all(path: Path) -> list[dict[str, Any]]:
+    result = read_evaluation(path)
+    trajectory_files(path, result)
+    return read_episodes(path, result)
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"step": "2"}', "{" * 9, '{"n": "\udcff"}'])
 def test_a_damaged_result_is_named(file: Path, text: str) -> None:
     file.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(RunError, match=r"eval_1\.json is damaged"):
-        read_evaluation(file)
+        read_all(file)
 
 
-@pytest.mark.parametrize(
-    "about", [[], {"file": "../eval_1.jsonl", "sha256": ""}, {"file": 3}, {"file": ""}, {"file": "\ud800.jsonl"}]
-)
-def test_a_result_names_a_file_beside_it_or_is_damaged(file: Path, about: object) -> None:
-    file.write_text(json.dumps({"step": None, "episodes": about}))
+OUTSIDE = ([], "../eval_1.jsonl", "../eval_1.parquet", 3, "", "run.json", "\0.parquet", "\ud800.jsonl")
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("key", ["episodes", "trajectories"])
+def test_a_result_names_files_beside_it_or_is_damaged(file: Path, name: object, key: str) -> None:
+    named = {"file": name, "sha256": ""} if key == "episodes" else {"": name}
+    file.write_text(json.dumps({"step": None, key: named if name != [] else []}))
     with pytest.raises(RunError, match=r"eval_1\.json is damaged"):
-        read_episodes(file, read_evaluation(file))
+        read_all(file)

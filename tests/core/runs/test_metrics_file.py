@@ -1,14 +1,16 @@
-"""metrics.jsonl: one line a step, whatever happens in between."""
+"""Lines on the disk: metrics.jsonl has one a step, whatever happens in between."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 
 import pytest
 
 from agent_r1_core.errors import RunError
+from agent_r1_core.runs.files import append_line, remove_torn_line, write_text
 from agent_r1_core.runs.metrics_file import MetricsFile
 
 
@@ -18,10 +20,6 @@ def metrics(tmp_path: Path) -> MetricsFile:
     for step in (1, 2, 3):
         file.append(step, {"reward/mean": step / 10})
     return file
-
-
-def test_lines_come_back_as_they_were_written(metrics: MetricsFile) -> None:
-    assert metrics.read() == [{"step": step, "reward/mean": step / 10} for step in (1, 2, 3)]
 
 
 def test_a_step_has_one_line(metrics: MetricsFile) -> None:
@@ -40,7 +38,7 @@ def test_a_torn_line_is_ignored_and_then_removed(metrics: MetricsFile) -> None:
     whole = metrics.path.read_bytes()
     metrics.path.write_bytes(whole + b'{"step": 4, "rew')
     assert len(metrics.read()) == 3
-    metrics.remove_torn_line()
+    remove_torn_line(metrics.path)
     assert metrics.path.read_bytes() == whole
 
 
@@ -79,3 +77,26 @@ def test_there_may_be_no_file_yet(tmp_path: Path) -> None:
     file.truncate_after(0)
     assert file.read() == []
     assert file.last_step() == -1
+
+
+def test_the_first_line_of_a_file_is_on_disk_with_the_name_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed, fsync = list[str](), os.fsync
+
+    def watched(handle: int) -> None:
+        flushed.append(os.readlink(f"/proc/self/fd/{handle}"))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    file = tmp_path / "events.jsonl"
+    append_line(file, "one\n")
+    append_line(file, "two\n")
+    assert flushed == [str(file), str(tmp_path), str(file)]
+
+
+def test_a_file_is_written_into_a_folder_that_a_link_names(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    write_text(tmp_path / "link" / "note", "hello")
+    assert (tmp_path / "folder" / "note").read_text() == "hello"

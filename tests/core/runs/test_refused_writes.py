@@ -15,7 +15,7 @@ import pytest
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.health.alarm import Alarm
-from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+from agent_r1_core.runs.evaluation_file import EvaluationTasks
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.trajectories import make_trajectory
 

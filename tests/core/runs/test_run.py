@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from agent_r1_core.errors import ConfigError, RunError
-from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+from agent_r1_core.runs.evaluation_file import EvaluationTasks
+from agent_r1_core.runs.model_files import ModelFiles
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.trajectories import make_trajectory
 
@@ -116,23 +115,6 @@ def test_force_replaces_runs_and_nothing_else(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "first").iterdir()] == ["thesis.tex"]
 
 
-def test_a_run_that_goes_on_has_no_final_policy(tmp_path: Path) -> None:
-    with begin(tmp_path) as run:
-        train_some(run, 1, 2)
-        run.write_model(lambda folder: (folder / "config.json").write_text("{}") and None)
-        assert run.model.is_dir()
-        run.remove_model()
-        run.remove_model()
-        assert not run.model.exists()
-        assert run.policy().folder == run.checkpoints.at(2).policy
-
-
-def test_an_empty_directory_is_free(tmp_path: Path) -> None:
-    (tmp_path / "first").mkdir()
-    begin(tmp_path).close()
-    assert Run.is_run(tmp_path / "first")
-
-
 def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "first").write_text("")
     with pytest.raises(RunError, match="is a file, and a run needs a directory"):
@@ -145,32 +127,6 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
 def test_a_name_that_is_no_folder_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="cannot name a run"):
         begin(tmp_path, name)
-
-
-def test_two_processes_cannot_write_one_run_and_death_frees_it(tmp_path: Path) -> None:
-    script = (
-        "import sys; from agent_r1_core.runs.run import Run\n"
-        f"run = Run.create({str(tmp_path)!r}, 'first', {{}}, [])\n"
-        "print('open', flush=True); sys.stdin.read()"
-    )
-    child = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "open\n"
-        for way in ("resume", "force"):
-            with pytest.raises(RunError, match=f"is being written by process {child.pid}; wait for it or stop it"):
-                begin(tmp_path, **{way: True})
-        assert Run.open(tmp_path / "first").metrics() == []
-    finally:
-        child.kill()
-        child.communicate()
-    Run.resume(tmp_path / "first").close()
-
-
-def test_one_process_cannot_write_a_run_twice_either(tmp_path: Path) -> None:
-    with begin(tmp_path) as run, pytest.raises(RunError, match="already open for writing in this process"):
-        Run.resume(run.path)
-    Run.resume(run.path).close()
 
 
 def test_a_run_that_is_open_for_reading_is_not_written(tmp_path: Path) -> None:
@@ -238,6 +194,47 @@ def test_the_policy_of_a_run_is_its_best_then_its_final_then_its_latest(tmp_path
         assert run.policy().folder == run.path / "checkpoints" / "step_000001" / "policy"
         run.write_model(lambda folder: (folder / "config.json").write_text("{}") and None)
         assert run.policy().folder == run.path / "model"
+        run.remove_model()
+        run.remove_model()
+        assert run.policy().step == 1, "a run that goes on has no final policy"
+        run.write_model(lambda folder: None)
         run.checkpoints.save(2, save_policy, metric="eval/exact_match", value=0.5)
         run.checkpoints.save(3, save_policy, metric="eval/exact_match", value=0.4)
         assert run.policy().folder == run.path / "checkpoints" / "step_000002" / "policy"
+
+
+KEPT = (
+    *("LICENSE", "additional_chat_templates/tools.jinja", "chat_template.jinja", "generation_config.json"),
+    "vocab.txt",
+)
+LEFT = (
+    *("config.json", "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "modeling_own.py"),
+    *(".gitattributes", "checkpoint-3/tokenizer.json", "checksums.json"),
+)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def test_what_is_neither_weights_nor_code_is_kept_once_and_completes_every_policy(tmp_path: Path) -> None:
+    for name in (*KEPT, *LEFT):
+        file = tmp_path / "model" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(name)
+    files = ModelFiles(tmp_path / "model_files")
+    files.keep(tmp_path / "model")
+    (tmp_path / "model" / "LICENSE").write_text("another")
+    files.keep(tmp_path / "model")
+    policy = tmp_path / "policy"
+    policy.mkdir()
+    (policy / "config.json").write_text("its own")
+    files.complete(policy)
+    assert names(policy) == sorted([*KEPT, "config.json"])
+    assert (policy / "LICENSE").read_text() == "LICENSE"
+    assert (policy / "config.json").read_text() == "its own"
+
+
+def test_a_lost_copy_is_said_and_not_passed_over(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"model_files is gone, .*; --resume copies it again"):
+        ModelFiles(tmp_path / "model_files").complete(tmp_path)

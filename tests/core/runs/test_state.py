@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.evaluation_tasks import EvaluationTasks
+from agent_r1_core.runs.evaluation_file import EvaluationTasks
+from agent_r1_core.runs.events_file import RunState
 from agent_r1_core.runs.run import Run
-from agent_r1_core.runs.state import RunState
 
 
 def begin(home: Path) -> Run:

@@ -65,17 +65,14 @@ def rich_trajectory() -> Trajectory:
 
 def test_every_field_comes_back(tmp_path: Path) -> None:
     written = [rich_trajectory(), make_trajectory(), make_trajectory(sample=2, baseline=True)]
-    written.append(make_trajectory(demonstrated="file"))
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where?"}]
+    asked = dataclasses.replace(make_task(), prompt=messages)
+    written += [make_trajectory(demonstrated="file"), make_trajectory(task=asked)]
     write_trajectories(tmp_path / "step_000001.parquet", 1, written)
     assert read_trajectories(tmp_path / "step_000001.parquet") == written
     assert {field.name for field in dataclasses.fields(Trajectory)} == set(vars(written[0]))
-
-
-def test_a_prompt_may_be_messages(tmp_path: Path) -> None:
-    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where?"}]
-    written = make_trajectory(task=dataclasses.replace(make_task(), prompt=messages))
-    write_trajectories(tmp_path / "file", 1, [written])
-    assert read_trajectories(tmp_path / "file") == [written]
+    write_trajectories(tmp_path / "empty", 1, [])
+    assert read_trajectories(tmp_path / "empty") == []
 
 
 def test_numbers_belong_to_a_trajectory_by_its_id_and_may_be_missing(tmp_path: Path) -> None:
@@ -138,11 +135,6 @@ def test_long_episodes_are_few_to_a_part_so_that_one_is_read_alone(
     about = pq.ParquetFile(tmp_path / "file").metadata
     assert [about.row_group(part).num_rows for part in range(about.num_row_groups)] == [2, 2, 1]
     assert read_trajectories(tmp_path / "file") == written
-
-
-def test_a_step_without_trajectories_is_a_file_too(tmp_path: Path) -> None:
-    write_trajectories(tmp_path / "file", 1, [])
-    assert read_trajectories(tmp_path / "file") == []
 
 
 def test_what_an_environment_notes_need_not_be_json_or_text(tmp_path: Path) -> None:

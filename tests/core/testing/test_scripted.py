@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from agent_r1_core.contracts.engine import context_digest
-from agent_r1_core.plugins import check_component
+from agent_r1_core.plugins.checks import check_component
 from agent_r1_core.testing import Cue, ScriptedPolicy, make_request, tiny_tokenizer
 
 TOKENIZER = tiny_tokenizer()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_r1_core.contracts.json_size import MOST_DEPTH, longest_json
+from agent_r1_core.contracts.json_text import MOST_DEPTH, longest_json
 from agent_r1_core.tools.isolated_messages import (
     ALL_MEMORY,
     MOST_MEMORY,

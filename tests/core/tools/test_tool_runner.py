@@ -23,7 +23,7 @@ import pytest
 from agent_r1_core import Passage, Task, ToolCall, ToolContext, ToolResources
 from agent_r1_core.contracts.tool import ToolLimits
 from agent_r1_core.errors import ConfigError, ToolError
-from agent_r1_core.metrics.means import SCALE
+from agent_r1_core.metrics.rollouts import SCALE
 from agent_r1_core.plugins import Registry
 from agent_r1_core.tools import isolated
 from agent_r1_core.tools.corpus_files import CorpusFiles

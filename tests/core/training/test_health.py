@@ -5,23 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from small_run import Notes
 
 from agent_r1_core import Run, train
-from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.testing import tiny_model_folder
 
 VOWELS = Path(__file__).parents[2] / "fixtures" / "end_to_end" / "vowels.py"
 HEALTH = "{early_stop: true, group_std: {threshold: 0.6, steps: 2}}"
-
-
-class Notes(Silence):
-    """Remembers what was said."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.said.append(text)
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,6 @@ from safetensors.torch import load_file
 from agent_r1_core import train
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
-from agent_r1_core.trajectory import EndStatus
 
 WITNESS = '''
 """An environment that pays, rewards that vary, and an engine; engine and outcome write down what they see."""
@@ -113,7 +112,6 @@ class Watched:
     """A run, and what its witness wrote down."""
 
     run: Run
-    model: Path
     lines: list[dict[str, Any]]
 
     @property
@@ -135,7 +133,7 @@ def watch(folder: Path, **changed: Any) -> Watched:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WITNESS", str(notes))
         run = train("default", [f"{key}={value}" for key, value in keys.items()], plugins=[folder / "witness.py"])
-    return Watched(run, model, [json.loads(line) for line in notes.read_text().splitlines()])
+    return Watched(run, [json.loads(line) for line in notes.read_text().splitlines()])
 
 
 @pytest.fixture(scope="module")
@@ -169,18 +167,6 @@ def separate(tmp_path_factory: pytest.TempPathFactory) -> Watched:
         training__schedule="cosine",
         evaluation="{every: 3, size: 5, greedy: false, at_start: false, at_end: false}",
         checkpoint="{every: 1, keep: 1, best: eval/reward/vowels}",
-    )
-
-
-@pytest.fixture(scope="module")
-def cut_short(held_out: Watched, tmp_path_factory: pytest.TempPathFactory) -> Watched:
-    """A step in which a first action has room, and what is said to it has none."""
-    prompts = [t.segments[0].prompt_length for step in (1, 2) for t in held_out.run.read_trajectories(step)]
-    return watch(
-        tmp_path_factory.mktemp("cut-short"),
-        **SMALL,
-        env=f"{{name: paying, max_turns: 2, max_tokens: {max(prompts) + 8}, system_prompt: ''}}",
-        training__lr=2e-3,
     )
 
 
@@ -230,14 +216,11 @@ def test_evaluations_are_greedy_or_sampled_and_training_is_sampled(held_out: Wat
         assert max(line["logprob_gap"] for line in watched.run.metrics()) < 1e-4  # the learner's temperature, too
 
 
-def test_episodes_keep_to_their_budgets(held_out: Watched, cut_short: Watched) -> None:
+def test_episodes_keep_to_their_budgets(held_out: Watched) -> None:
     trajectories = [one for step in range(1, 5) for one in held_out.run.read_trajectories(step)]
     tokens = [turn.tokens for trajectory in trajectories for turn in trajectory.turns]
     assert max(tokens) == 5 == max(request["new_tokens"] for request in held_out.requests)
     assert {len(t.turns) for t in trajectories if t.reason == "max_turns"} == {2}
-    for trajectory in cut_short.run.read_trajectories(1):
-        assert (trajectory.status, trajectory.reason) == (EndStatus.TRUNCATED, "max_tokens")
-        assert len(trajectory.turns) == 1
 
 
 def test_rewards_meet_with_their_weights(held_out: Watched) -> None:
@@ -258,11 +241,7 @@ def test_rewards_meet_with_their_weights(held_out: Watched) -> None:
     assert metrics["reward/mean"] == pytest.approx(sum(returns) / len(returns))
 
 
-def test_weights_move_by_the_learning_rate_of_the_step(
-    held_out: Watched, separate: Watched, cut_short: Watched
-) -> None:
-    """AdamW's first step is as long as the learning rate wherever there is a gradient."""
-    assert float((weights(cut_short.run.model) - weights(cut_short.model)).abs().max()) == pytest.approx(2e-3, rel=1e-3)
+def test_every_step_has_its_learning_rate(held_out: Watched, separate: Watched) -> None:
     assert [line["update/steps"] for line in held_out.run.metrics()] == [6.0] * 4
     assert [line["update/lr"] for line in held_out.run.metrics()] == pytest.approx([0.5e-3, 1e-3, 1e-3, 0.5e-3])
     cosine = [3e-3 * factor for factor in (1.0, 0.904508, 0.654508, 0.345492, 0.095492)]

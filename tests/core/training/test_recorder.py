@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import small_run
 
 from agent_r1_core import train
 from agent_r1_core.errors import AgentR1Error, RunError
@@ -21,15 +22,12 @@ from agent_r1_core.training.recorder import Recorder
 STEPS = 2
 
 
-class Notes(Silence):
+class Notes(small_run.Notes):
     """Remembers what was said, and does something at a step."""
 
     def __init__(self, at: int = 0, does: str = "") -> None:
-        self.said: list[str] = []
+        super().__init__()
         self._at, self._does = at, does
-
-    def note(self, text: str) -> None:
-        self.said.append(text)
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
         if step == self._at and self._does == "is interrupted":

@@ -115,12 +115,14 @@ def test_exactly_the_steps_that_may_run_ahead_have_begun_before_a_step_is_learnt
 
 @every_staleness
 def test_every_step_plays_the_tasks_that_it_would_play_without_running_ahead(k: int) -> None:
+    """And a checkpoint keeps the place behind its step, not behind what is ahead."""
     rollouts = Rollouts()
-    run(learn(supply(k, rollouts), rollouts))
+    found = run(learn(supply(k, rollouts), rollouts))
     order: Order = FIRST
     for step in range(1, STEPS + 1):
         tasks, order = order.draw(2)
         assert rollouts.tasks()[step] == [TASKS[task].id for task in tasks]
+        assert found[step - 1].order == order
 
 
 def test_only_without_running_ahead_a_rollout_names_its_weights() -> None:
@@ -128,21 +130,6 @@ def test_only_without_running_ahead_a_rollout_names_its_weights() -> None:
         rollouts = Rollouts()
         run(learn(supply(k, rollouts), rollouts))
         assert [request.version for request in rollouts.requests.values()] == asked
-
-
-def test_a_step_that_may_not_begin_yet_waits_however_long_the_one_before_takes() -> None:
-    async def work() -> None:
-        rollouts = Rollouts()
-        rollouts.shut[1] = asyncio.Event()
-        taken = asyncio.create_task(supply(1, rollouts).take(1))
-        for _ in range(100):
-            await asyncio.sleep(0)
-        assert list(rollouts.requests) == [1, 2]
-        assert not taken.done()
-        rollouts.shut[1].set()
-        assert len((await taken).groups) == 2
-
-    run(work())
 
 
 @every_staleness
@@ -193,17 +180,6 @@ def test_an_interruption_stops_what_is_ahead_and_a_resumed_run_plays_it_again(k:
         assert again.tasks() == {step: whole.tasks()[step] for step in (3, 4, 5)}
 
     run(work())
-
-
-@every_staleness
-def test_a_checkpoint_keeps_the_place_behind_its_step_not_behind_what_is_ahead(k: int) -> None:
-    rollouts = Rollouts()
-    found = run(learn(supply(k, rollouts), rollouts))
-    order, places = FIRST, []
-    for _ in range(STEPS):
-        _, order = order.draw(2)
-        places.append(order)
-    assert [one.order for one in found] == places
 
 
 def test_episodes_that_end_ahead_of_their_step_are_shown_when_it_comes() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from agent_r1_core.contracts.tracker import RunInfo, Tracker
 from agent_r1_core.errors import ComponentLoadError
-from agent_r1_core.training.trackers import Trackers
+from agent_r1_core.training.notices import Trackers
 
 RUN = RunInfo("run", "nowhere", {})
 

@@ -2,13 +2,21 @@ from __future__ import annotations
 
 import math
 import random
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from agent_r1_calculator.evaluator import evaluate
 from agent_r1_calculator.tool import Calculator, format_number
 
 from agent_r1_core import ToolError
+from agent_r1_core.testing import ToolContract
+
+
+class TestCalculator(ToolContract):
+    component = Calculator
+    arguments: ClassVar = {"expression": "12 + 7"}
+    expected = "19"
+    refused: ClassVar = {"expression": "1 / 0"}
 
 
 def calculate(expression: str) -> str:
@@ -19,39 +27,28 @@ def calculate(expression: str) -> str:
 @pytest.mark.parametrize(
     ("expression", "value"),
     [
-        ("12+7", "19"),
         ("2^10", "1024"),
         ("2**10", "1024"),
-        ("1,234+1", "1235"),
         ("1,234,567.5 * 2", "2469135"),
         ("3 × 4", "12"),
-        ("12 ÷ 8", "1.5"),
         ("5 − 7", "-2"),
         ("3x4", "12"),
-        ("3 X (1 + 1)", "6"),
         ("50%", "0.5"),
         ("20% of 50", "10"),
-        ("1/4 of 20", "5"),
-        ("200 / 50%", "400"),
         ("50% - 20%", "0.3"),
         ("7 % 3", "1"),
-        ("7 mod 3", "1"),
         ("$80,000 + $50,000 =", "130000"),
         ("12 + 7 = ?", "19"),
         ("2(3+4)", "14"),
-        ("(1+2)(3+4)", "21"),
         ("2π", "6.28318530718"),
         ("-2^2", "-4"),
-        ("2^-1", "0.5"),
         ("2^3^2", "512"),
         ("3² + √16", "13"),
         ("5!", "120"),
         ("7 // 2", "3"),
-        ("6/2", "3"),
         ("1/3", "0.333333333333"),
         ("0.1+0.2", "0.3"),
         ("123456789 * 987654321", "121932631112635269"),
-        ("2e3", "2000"),
         ("1.5e-9", "1.5e-09"),
     ],
 )
@@ -63,21 +60,14 @@ def test_an_expression_means_what_a_person_means(expression: str, value: str) ->
     ("expression", "value"),
     [
         ("sqrt(1,024)", "32"),
-        ("sqrt 16 + 9", "13"),
-        ("round(2.5)", "3"),
         ("round(-2.675, 2)", "-2.68"),
         ("round(1234, -2)", "1200"),
-        ("max(100,200)", "200"),
         ("min(3, 1, 2) + abs(-4)", "5"),
         ("floor(2.7) * ceil(2.1)", "6"),
         ("log(8, 2)", "3"),
-        ("ln(e)", "1"),
-        ("log10(1000)", "3"),
-        ("exp(0)", "1"),
         ("cos(pi)", "-1"),
         ("gcd(12, 18) + lcm(4, 6)", "18"),
         ("average(1, 2, 6)", "3"),
-        ("sum(1,2,3)", "6"),
         ("factorial(5)", "120"),
     ],
 )
@@ -89,43 +79,31 @@ def test_functions(expression: str, value: str) -> None:
     ("expression", "sentence"),
     [
         ("9**9**9", "more than 4096 bits"),
-        ("10**(10**8)", "more than 4096 bits"),
         ("2^4095 * 2", "more than 4096 bits"),
-        ("lcm(2^4000, 3^2000)", "more than 4096 bits"),
         ("factorial(10^9)", "factorial takes a whole number"),
         ("99!!", "factorial takes a whole number"),
         ("round(1,-10**9)", "round takes a whole number of digits"),
         ("1e400", "not a finite number"),
-        ("1e308 * 10", "not a finite number"),
         ("2.0 ^ 5000", "too large"),
-        ("2^4000 * 0.5", "too large"),
         ("(-8)**(1/3)", "not a real number"),
         ("1/0", "division by zero"),
-        ("5 mod 0", "division by zero"),
         ("0^-1", "division by zero"),
         ("sqrt(-1)", "not defined for its argument"),
-        ("().__class__", "not part of"),
         ("__import__('os')", "'_' is not part of"),
         ("'%0999999999d' % 1", "not part of an arithmetic expression"),
         ("open(1)", "'open' is not known; use numbers and abs"),
-        ("5 apples", "'apples' was not expected"),
         ("x + 3", "a number was expected but 'x' came"),
         ("2 3", "'3' was not expected"),
         ("1,23", "',' was not expected there; write numbers without commas"),
-        ("12,34,567", "without commas"),
         ("max(1,234, 2,500)", "group thousands or separate arguments"),
         ("0x10", "hexadecimal"),
         ("(1", "closing parenthesis is missing before the end"),
         ("1)", r"'\)' was not expected"),
-        ("1 +", "a number was expected but the end came"),
         ("max", "max needs its arguments in parentheses"),
-        ("pow 2", "pow needs its arguments in parentheses"),
         ("pow(2)", "pow holds 1 values"),
-        ("sqrt(4, 5)", "sqrt holds 2 values"),
         ("", "expression is empty"),
         ("1+" * 250 + "1", "has 501 characters; use at most 500"),
         ("(" * 200 + "1" + ")" * 200, "nested more than 60 levels"),
-        ("-" * 300 + "1", "nested more than 60 levels"),
     ],
 )
 def test_what_has_no_value_gets_one_sentence(expression: str, sentence: str) -> None:
@@ -137,18 +115,9 @@ def test_what_has_no_value_gets_one_sentence(expression: str, sentence: str) -> 
 def test_random_input_gives_a_short_number_or_a_tool_error_and_nothing_else() -> None:
     rng = random.Random(7)
     pieces = [
-        *"0123456789.,()+-*/%^! exX×÷√²",
-        "**",
-        "//",
-        "max(",
-        "round(",
-        "lcm(",
-        "log",
-        "1,234",
-        "pi",
+        *"0123456789.,()+-*/%^! exX×÷√²\x00é",
+        *["**", "//", "max(", "round(", "lcm(", "log", "1,234", "pi"],
         "9" * 40,
-        "\x00",
-        "é",
     ]
     finished = 0
     for _ in range(6000):
@@ -171,12 +140,6 @@ def test_well_formed_random_sums_agree_with_python() -> None:
             expression += rng.choice([" + ", " - ", " * ", "-", " * ("]) + str(rng.randint(0, 99))
         expression += ")" * expression.count("(")
         assert calculate(expression) == str(eval(expression))
-
-
-def test_the_schema_tells_the_model_how_to_call() -> None:
-    function = Calculator().schema()["function"]
-    assert function["description"].startswith("Evaluates an arithmetic expression")
-    assert function["parameters"]["required"] == ["expression"]
 
 
 def test_a_small_calculator_takes_so_many_numbers_and_no_more() -> None:

@@ -61,10 +61,12 @@ class Counted(RewardFn):
         return 1.0
 
 
-def play(strategy: ContextStrategy | None, script: Any, samples: int = 1, **env: Any) -> RolloutResult:
+def play(
+    strategy: ContextStrategy | None, script: Any, samples: int = 1, world: type[Walk] = Walk, **env: Any
+) -> RolloutResult:
     """One task."""
     settings = RolloutSettings(
-        make_env=lambda services: Walk(EnvConfig(**({"max_turns": 5, "max_tokens": 2000} | env)), services),
+        make_env=lambda services: world(EnvConfig(**({"max_turns": 5, "max_tokens": 2000} | env)), services),
         context=strategy,
         rewards=[WeightedReward(Counted())],
         sampling=Sampling(max_new_tokens=50),
@@ -101,14 +103,9 @@ def words(cue: Any) -> str:
     return f"Step {cue.turn}"
 
 
-def test_append_is_what_happens_without_a_strategy() -> None:
-    with_it, without = episode(Append(), words), episode(None, words)
-    assert with_it.segments == without.segments
-    assert [turn.observation for turn in with_it.turns] == [turn.observation for turn in without.turns]
-    assert len(with_it.segments) == 1
-
-
-def test_append_truncates_where_the_others_go_on() -> None:
+def test_append_is_what_happens_without_a_strategy_and_truncates_where_the_others_go_on() -> None:
+    assert episode(Append(), words).segments == episode(None, words).segments
+    assert len(episode(None, words).segments) == 1
     one = episode(Append(), words, max_tokens=180)
     assert (one.status, one.reason) == (EndStatus.TRUNCATED, "max_tokens")
     assert len(one.turns) < 5
@@ -142,15 +139,8 @@ def test_a_window_keeps_fewer_turns_where_the_budget_is_small() -> None:
 
 def test_a_summary_is_an_action_that_no_environment_and_no_reward_sees() -> None:
     one = episode(Summary(Summary.Config(turns=2)), words)
-    assert [turn.purpose for turn in one.turns] == [
-        "action",
-        "action",
-        "summary",
-        "action",
-        "action",
-        "summary",
-        "action",
-    ]
+    purposes = " ".join(turn.purpose for turn in one.turns)
+    assert purposes == "action action summary action action summary action"
     assert (one.status, len(one.steps), one.success) == (EndStatus.TERMINATED, 5, True)
     for turn in one.turns:
         segment = one.segments[turn.segment]
@@ -166,15 +156,10 @@ def test_the_next_segment_begins_with_the_task_and_the_summary() -> None:
     one = episode(Summary(Summary.Config(turns=2)), words)
     assert "Stone 2.\n</tool_response>" in read(one, 2), "the newest answer is in what is summed up"
     assert one.turns[2].text == "Seen so far: 2."
-    begun = TOKENIZER.template.render(
-        [
-            {"role": "system", "content": "Walk."},
-            {"role": "user", "content": "Five steps!"},
-            {"role": "user", "content": f"{HEADING}\nSeen so far: 2."},
-        ]
-    )
-    assert read(one, 3) == begun
-    assert one.turns[3].observation == [{"role": "user", "content": f"{HEADING}\nSeen so far: 2."}]
+    summed = {"role": "user", "content": f"{HEADING}\nSeen so far: 2."}
+    opening = [{"role": "system", "content": "Walk."}, {"role": "user", "content": "Five steps!"}]
+    assert read(one, 3) == TOKENIZER.template.render([*opening, summed])
+    assert one.turns[3].observation == [summed]
     assert one.turns[2].observation[-1] == {"role": "user", "content": PROMPT}
     assert "Seen so far: 2." in read(one, 5)
     assert "Seen so far: 4." in read(one, 6)
@@ -223,16 +208,12 @@ def test_thinking_is_read_on_where_the_recipe_says_so() -> None:
 def test_control_tokens_of_a_summary_are_text_and_those_of_an_action_that_stays_are_not() -> None:
     special = TOKENIZER.encode("<tool_call>")
     assert len(special) == 1
-
-    def calls(cue: Any) -> str:
-        return "<tool_call>"
-
-    summed = episode(Summary(Summary.Config(turns=1)), calls)
+    summed = episode(Summary(Summary.Config(turns=1)), lambda cue: "<tool_call>")
     assert summed.segments[0].ids.count(special[0]) == 2, "the action and the summary"
     start = summed.turns[2].start
     assert special[0] not in summed.segments[1].ids[:start]
     assert "<tool_call>" in read(summed, 2)
-    windowed = episode(Window(Window.Config(turns=1)), calls)
+    windowed = episode(Window(Window.Config(turns=1)), lambda cue: "<tool_call>")
     begun = windowed.segments[1]
     assert begun.ids[: windowed.turns[2].start].count(special[0]) == 1
     assert sum(begun.mask) == windowed.turns[2].tokens
@@ -284,16 +265,9 @@ class Faulty(ContextStrategy):
     [
         (lambda history: None, "returned NoneType; return messages or a SummaryRequest"),
         (lambda history: history.messages[1:], "dropped the opening"),
-        (lambda history: [], "dropped the opening"),
         (lambda history: [dict(message) for message in history.messages], "dropped the opening"),
         (lambda history: history.messages[:-1], "ended with an action"),
         (lambda history: [*history.opening, *history.exchanges[-1].answer], "kept a tool's answer without the action"),
-        (
-            lambda history: (
-                [*history.messages[:3], *history.exchanges[-1].answer] if history.exchanges[1:] else history.messages
-            ),
-            "kept a tool's answer without the action",
-        ),
         (lambda history: [*history.opening, {"role": "boss", "content": "Go!"}], "chose a message of the role 'boss'"),
         (lambda history: SummaryRequest("", "", 5), "asked for a summary with ''"),
         (lambda history: SummaryRequest("Sum up.", "", 0), "gave the summary 0 tokens"),
@@ -314,18 +288,7 @@ def test_a_new_context_of_the_environment_is_the_opening_from_then_on() -> None:
                 step.observation = Observation([{"role": "user", "content": "Chapter two."}], new_context=True)
             return step
 
-    settings = RolloutSettings(
-        make_env=lambda services: Chapters(EnvConfig(), services), context=Window(Window.Config(turns=1))
-    )
-
-    async def work() -> RolloutResult:
-        collector = Collector(ScriptedPolicy(words, TOKENIZER), TOKENIZER, settings)
-        try:
-            return await collector.collect(RolloutRequest([make_task()]))
-        finally:
-            collector.close()
-
-    (one,) = asyncio.run(work()).trajectories
+    one = episode(Window(Window.Config(turns=1)), words, world=Chapters)
     assert [turn.new_context for turn in one.turns] == [False, False, True, False, False]
     last = read(one, 4)
     assert "Chapter two." in last

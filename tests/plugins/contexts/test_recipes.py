@@ -1,11 +1,31 @@
-"""What a recipe may say about the context, and what it is told where that cannot work."""
+"""Context strategies keep the contract of their kind; what a recipe may say about them."""
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import pytest
+from agent_r1_contexts.append import Append
+from agent_r1_contexts.summary import Summary
+from agent_r1_contexts.window import Window
 
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import AgentR1Error
+from agent_r1_core.testing import ContextContract
+
+
+class TestAppend(ContextContract):
+    component = Append
+
+
+class TestWindow(ContextContract):
+    component = Window
+    config = MappingProxyType({"turns": 3})
+
+
+class TestSummary(ContextContract):
+    component = Summary
+    config = MappingProxyType({"turns": 4, "summary_tokens": 40})
 
 
 def test_everything_is_the_default() -> None:

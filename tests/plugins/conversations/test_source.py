@@ -57,11 +57,9 @@ def test_the_environments_system_message_stands_alone_unless_the_files_is_asked_
     ("record", "sentence"),
     [
         ([], "line 1 of .*shown.jsonl has no list of messages; give an object with the key 'messages'"),
-        ({"messages": "hi"}, "line 1 of .* has no list of messages"),
         ({"messages": [ASKED]}, "line 1 of .* is no demonstration: there is no assistant message; repair or remove it"),
         ({"messages": SHOWN}, "line 1 of .* has no message before the assistant's first; begin it with the task"),
         ({"messages": [SHOWN[1], *SHOWN]}, "a message before the assistant's first is of the role 'tool'; use system"),
-        ({"messages": [7, *SHOWN]}, "a message before the assistant's first is of the role None"),
         ({"messages": [{"role": "user", "content": [3]}, *SHOWN]}, "has a content that is no text"),
         ({"messages": [ASKED, *SHOWN, 7]}, "line 1 of .* is no demonstration: message 4 is not of the chat format"),
         ({"messages": [ASKED, *SHOWN], "answers": "Tavelo"}, "the answers of line 1 of .* are no list of texts"),

@@ -6,12 +6,20 @@ import itertools
 import random
 import re
 from fractions import Fraction
+from typing import ClassVar
 
 import pytest
 from agent_r1_countdown.env import Countdown, draw
 from agent_r1_countdown.expression import read_expression
 
 from agent_r1_core import Action, Step, Task
+from agent_r1_core.testing import ToolEnvContract
+
+
+class TestCountdown(ToolEnvContract):
+    component = Countdown
+    config: ClassVar = {"tries": 3}
+    actions = ("<answer>1 + 1</answer>", "Hm.", "<answer>1 +</answer>")
 
 
 @pytest.fixture
@@ -67,8 +75,6 @@ def test_a_miss_learns_its_value_and_may_try_again(env: Countdown) -> None:
     ("expression", "sentence"),
     [
         ("6 * 5", "must use each of 4 6 9 once"),
-        ("4 + 6 + 9 + 9 + 2", "must use each of 4 6 9 once"),
-        ("30", "must use each of 4 6 9 once"),
         ("46 - 9 - 7", "must use each of 4 6 9 once"),
         ("4 + 6 +", "has its end where a number should be"),
         ("(4 + 6 * 9", "bracket that is not closed"),
@@ -76,7 +82,6 @@ def test_a_miss_learns_its_value_and_may_try_again(env: Countdown) -> None:
         ("4 / (6 - 6) + 9", "divides by zero"),
         ("__import__('os')", "whole numbers"),
         ("4 ** 6", "has * where a number should be"),
-        ("²", "whole numbers"),
     ],
 )
 def test_what_breaks_the_rules_says_which_and_is_no_success(env: Countdown, expression: str, sentence: str) -> None:

@@ -8,6 +8,19 @@ import pytest
 from agent_r1_gsm8k.source import GSM8K
 
 from agent_r1_core import TaskError
+from agent_r1_core.testing import TaskSourceContract
+
+
+class TestGSM8K(TaskSourceContract):
+    component = GSM8K
+
+    @pytest.fixture(autouse=True)
+    def _file(self, tmp_path: Path) -> None:
+        path = tmp_path / "train.jsonl"
+        records = ({"question": f"How many are {n} and 1?", "answer": f"One more.\n#### {n + 1}"} for n in range(3))
+        path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+        self.config = {"path": str(path)}
+
 
 RECORD = {"question": "How many?", "answer": "2 * 600 = <<2*600=1200>>1,200\n#### 1,200"}
 
@@ -22,11 +35,8 @@ def test_the_answer_is_the_number_after_the_mark(tmp_path: Path) -> None:
     (task,) = source(tmp_path, RECORD).load()
     assert (task.id, task.prompt, task.answers) == ("train.0", "How many?", ("1200",))
     assert task.metadata["solution"] == RECORD["answer"]
-
-
-def test_an_id_keeps_its_place_in_the_file(tmp_path: Path) -> None:
     tasks = source(tmp_path, RECORD, RECORD, RECORD, offset=1, size=2).load()
-    assert [task.id for task in tasks] == ["train.1", "train.2"]
+    assert [task.id for task in tasks] == ["train.1", "train.2"], "an id is a place in the file"
 
 
 @pytest.mark.parametrize("answer", ["1200", "#### ", ""])

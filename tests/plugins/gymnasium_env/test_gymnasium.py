@@ -1,18 +1,30 @@
-"""Any environment of gymnasium as text: states, named actions, chance, limits."""
+"""Any environment of gymnasium as text, and the documented recipe, whose budgets let a good policy succeed."""
 
 from __future__ import annotations
 
-import json
+import asyncio
+import re
 import subprocess
 import sys
+from collections import deque
 from importlib import util
+from pathlib import Path
 
+import gymnasium
 import pytest
 from agent_r1_gymnasium import env as module
 from agent_r1_gymnasium.env import Gymnasium, plain_text
 from pydantic import ValidationError
 
 from agent_r1_core import Action, EpisodeError
+from agent_r1_core.assembly.components import make_context, make_env, make_tool_format
+from agent_r1_core.assembly.model_source import find_model
+from agent_r1_core.assembly.task_sets import load_tasks
+from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core.config import ResolvedConfig, load_config
+from agent_r1_core.rollout import Collector, RolloutRequest, RolloutSettings
+from agent_r1_core.testing import ScriptedPolicy
+from agent_r1_core.trajectory import Trajectory
 
 CLIFF = {"id": "CliffWalking-v1", "actions": {"up": 0, "right": 1, "down": 2, "left": 3}}
 
@@ -32,6 +44,7 @@ def test_a_turn_moves_the_world_and_names_its_state(begun, answer) -> None:
     env = begun(Gymnasium, **CLIFF)
     there, back = answer(env, "up"), answer(env, " DOWN ")
     assert (there.reward, there.info, there.errors) == (-1.0, {"moves": 1, "illegal": 0}, [])
+    assert there.success is None, "the environment says nothing of it"
     assert there.observation.state_key not in (None, env.first.state_key)
     assert back.observation.state_key == env.first.state_key
 
@@ -73,10 +86,6 @@ def test_an_end_of_the_world_and_a_time_limit_are_two_things(begun, answer) -> N
     assert answer(begun(Gymnasium, **CLIFF, success_reward=-1), "up").success is False, "it is not over"
 
 
-def test_an_environment_that_says_nothing_of_success_leaves_it_open(begun, answer) -> None:
-    assert answer(begun(Gymnasium, **CLIFF), "up").success is None
-
-
 def test_a_group_meets_one_start_and_different_luck(begun, answer) -> None:
     """`reset(seed)` draws the first cards from the task; the next ones are the episode's own."""
     blackjack = {"id": "Blackjack-v1", "text": "observation", "rules": ""}
@@ -88,24 +97,18 @@ def test_a_group_meets_one_start_and_different_luck(begun, answer) -> None:
     assert len({text_of(begun(Gymnasium, seed=seed, **blackjack).first) for seed in range(12)}) > 2
 
 
-def test_observations_are_written_without_the_types_of_numpy(begun) -> None:
-    hand = text_of(begun(Gymnasium, id="Blackjack-v1", text="observation", rules="").first)
-    assert len([int(part) for part in hand[1:-1].split(",")]) == 3
-    assert text_of(begun(Gymnasium, id="Taxi-v4", text="observation", rules="").first).isdigit()
-
-
 def test_colours_that_carry_meaning_become_words(begun) -> None:
     assert plain_text("\x1b[41mS\x1b[0mFF\n") == "[red S]FF"
     taxi = text_of(begun(Gymnasium, id="Taxi-v4", rules="").first)
     assert "[yellow" in taxi
     assert "\x1b" not in taxi
-    json.dumps(taxi)
+    hand = text_of(begun(Gymnasium, id="Blackjack-v1", text="observation", rules="").first)
+    assert len([int(part) for part in hand[1:-1].split(",")]) == 3, "without the types of numpy"
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"id": "Nowhere-v0"}, "cannot make Nowhere-v0"),
         ({"id": "Taxi-v3"}, "cannot make Taxi-v3"),
         ({"id": "Blackjack-v1"}, "set env.text=observation"),
         ({"id": "Pendulum-v1", "text": "observation"}, "only discrete ones"),
@@ -153,3 +156,63 @@ def test_without_the_package_a_sentence_names_the_extra(monkeypatch: pytest.Monk
     assert Gymnasium.unavailable(Gymnasium.Config(id="Taxi-v4")) is None
     monkeypatch.setattr(module, "find_spec", lambda name: None if name == "gymnasium" else util.find_spec(name))
     assert "pip install 'agent-r1[gymnasium]'" in Gymnasium.unavailable(Gymnasium.Config(id="Taxi-v4"))
+
+
+NAMES = ("up", "right", "down", "left")
+
+
+def shortest_way(name: str) -> list[str]:
+    """The fewest actions to the end of a world of which every action's outcome is certain."""
+    world = gymnasium.make(name).unwrapped
+    start, _ = world.reset(seed=0)
+    ways, open_ends = {int(start): list[str]()}, deque([int(start)])
+    while open_ends:
+        at = open_ends.popleft()
+        for number, action in enumerate(NAMES):
+            ((_, there, reward, over),) = world.P[at][number]
+            if over and reward == -1:
+                return [*ways[at], action]
+            if int(there) not in ways:
+                ways[int(there)] = [*ways[at], action]
+                open_ends.append(int(there))
+    raise AssertionError("there is no way")
+
+
+def test_the_best_policy_reaches_the_goal_of_the_cliff_within_the_budgets(root: Path, tmp_path: Path) -> None:
+    found = re.search(
+        r"<!-- file: cliff\.yaml -->\n```yaml\n(.*?)```",
+        (root / "docs/worlds.md").read_text(encoding="utf-8"),
+        re.DOTALL,
+    )
+    assert found is not None
+    (tmp_path / "cliff.yaml").write_text(found[1])
+    resolved = load_config(tmp_path / "cliff.yaml", ["tasks.eval.size=2"])
+    config = resolved.config
+    way = shortest_way(config.env.config.id)
+    assert len(way) == 13
+    assert [(one.status.value, one.success, len(one.steps)) for one in played(resolved, way)] == [
+        ("terminated", True, 13)
+    ] * 2
+    dawdling = ["up", "down"] * 10
+    assert [(one.status.value, one.reason, len(one.steps)) for one in played(resolved, dawdling)] == [
+        ("truncated", "max_turns", 20)
+    ] * 2, "the turns end before the tokens do"
+
+
+def played(resolved: ResolvedConfig, actions: list[str]) -> list[Trajectory]:
+    """The evaluation's episodes, each with these actions."""
+    config = resolved.config
+    tokenizer = ChatTokenizer.from_folder(find_model(config.model.name).folder)
+    settings = RolloutSettings(
+        make_env=make_env(resolved),
+        tool_format=make_tool_format(resolved),
+        context=make_context(resolved),
+        sampling=config.engine.config.sampling,
+    )
+    policy = ScriptedPolicy([f"<answer>{action}</answer>" for action in actions], tokenizer)
+    collector = Collector(policy, tokenizer, settings)
+    tasks = load_tasks(resolved, ["eval"], lambda text: None)["eval"].tasks
+    try:
+        return asyncio.run(collector.collect(RolloutRequest(tasks, 1, 0))).trajectories
+    finally:
+        collector.close()

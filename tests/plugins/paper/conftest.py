@@ -15,8 +15,7 @@ from agent_r1_paper.store import Store
 from agent_r1_paper.tables import SCALES, TABLES
 
 from agent_r1_core.evaluation.episode_record import EpisodeRecord, episode_records
-from agent_r1_core.evaluation.report import EvaluationResult, report
-from agent_r1_core.evaluation.sets import combine
+from agent_r1_core.evaluation.report import EvaluationResult, combine, report
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.trajectory import Group

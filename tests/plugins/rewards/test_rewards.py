@@ -1,18 +1,60 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from agent_r1_rewards.answers import F1, ExactMatch
-from agent_r1_rewards.calls import ValidToolCall
-from agent_r1_rewards.form import ExactMatchWithFormat, Format
-from agent_r1_rewards.length import Overlong
-from agent_r1_rewards.numbers import NumericMatch, read_number
-from agent_r1_rewards.titles import SupportingTitles
+from agent_r1_rewards.answers import F1, ExactMatch, NumericMatch, read_number
+from agent_r1_rewards.calls import SupportingTitles, ValidToolCall
+from agent_r1_rewards.form import ExactMatchWithFormat, Format, Overlong
 from pydantic import ValidationError
 
 from agent_r1_core import CallRecord, EndStatus, Trajectory
-from agent_r1_core.testing import make_task, make_trajectory
+from agent_r1_core.testing import RewardContract, make_task, make_trajectory
+
+TWO = make_task(answers=("2", "two"))
+RIGHT = make_trajectory(task=TWO, answer="Two.")
+WRONG = make_trajectory(task=TWO, answer="3")
+NUMBER = make_task(answers=("2",))
+
+
+class TestExactMatch(RewardContract):
+    component = ExactMatch
+    cases = ((RIGHT, 1.0), (WRONG, 0.0))
+
+
+class TestF1(RewardContract):
+    component = F1
+    cases = ((RIGHT, 1.0), (WRONG, 0.0))
+
+
+class TestNumericMatch(RewardContract):
+    component = NumericMatch
+    cases = ((make_trajectory(task=NUMBER, answer="$2.00"), 1.0), (make_trajectory(task=NUMBER, answer="two"), 0.0))
+    examples = (make_trajectory(task=NUMBER, answer=""), make_trajectory(task=NUMBER, answer=None))
+
+
+class TestFormat(RewardContract):
+    component = Format
+
+
+class TestExactMatchWithFormat(RewardContract):
+    component = ExactMatchWithFormat
+
+
+class TestValidToolCall(RewardContract):
+    component = ValidToolCall
+
+
+class TestSupportingTitles(RewardContract):
+    component = SupportingTitles
+    cases = ((make_trajectory(task=make_task(metadata={"path": ["9", "6 7"]})), 0.0),)
+    examples = ()
+
+
+class TestOverlong(RewardContract):
+    component = Overlong
+    config: ClassVar = {"max_tokens": 8, "cache": 4}
+    cases = ((make_trajectory([((1,), (2,))]), 0.0), (make_trajectory([((1,), tuple(range(9)))]), -1.0))
 
 
 def call(query: str, error: str | None = None) -> CallRecord:
@@ -58,24 +100,19 @@ def test_a_task_without_accepted_answers_is_an_error_and_no_zero(reward: Any) ->
     ("text", "accepted", "score"),
     [
         ("1,000", "1000.0", 1.0),
-        ("$18", "18", 1.0),
         ("18 dollars", "18", 1.0),
         ("The answer is 42.", "42", 1.0),
         ("6 * 7 is 42, so\n#### 42", "42", 1.0),
         ("0.75", "3/4", 1.0),
-        ("0.333333333333", "1/3", 1.0),
         ("−5", "-5", 1.0),
-        ("- 5", "-5", 1.0),
         ("1.5e-9", "0.0000000015", 1.0),
         ("12 apples, yes 12", "12", 1.0),
         ("12 or 13", "12", 0.0),
-        ("109,200,001", "109,200,000", 0.0),
         ("10000000000000000000001", "10000000000000000000000", 0.0),
         ("5", "-5", 0.0),
         ("1,23", "123", 0.0),
         ("1/0", "0", 0.0),
         ("2024-05-01", "2024", 0.0),
-        ("twelve", "12", 0.0),
         ("", "0", 0.0),
     ],
 )
@@ -87,17 +124,10 @@ def test_a_tolerance_is_relative_and_spares_whole_numbers() -> None:
     reward = NumericMatch(NumericMatch.Config(tolerance=0.01))
     assert reward.score(episode(answer="3.14", accepted=("3.14159",))) == 1.0
     assert reward.score(episode(answer="1001", accepted=("1000",))) == 0.0
-
-
-def test_a_hostile_number_is_no_number_and_costs_nothing() -> None:
-    assert read_number("1e" + "9" * 50) is None
-    assert read_number("9" * 100_000) is None
-    assert NumericMatch().score(episode(answer="1e999", accepted=("0.1",))) == 0.0
-
-
-def test_an_accepted_answer_that_is_no_number_is_an_error() -> None:
+    assert reward.score(episode(answer="1e999", accepted=("0.1",))) == 0.0
+    assert read_number("1e" + "9" * 50) is read_number("9" * 100_000) is None, "hostile numbers cost nothing"
     with pytest.raises(ValueError, match="numeric_match needs numbers"):
-        NumericMatch().score(episode(answer="4"))
+        reward.score(episode(answer="4"))
 
 
 @pytest.mark.parametrize(
@@ -128,24 +158,13 @@ def test_em_with_format_pays_a_right_answer_only_in_the_right_form() -> None:
 
 
 def test_a_valid_call_pays_once_per_episode() -> None:
-    trajectory = episode(
-        [call("Paris")],
-        [call("paris ")],
-        [call("Paris"), call("Rome")],
-        [call("Oslo", error="time-out")],
-        [call("Oslo")],
-        [BROKEN],
-        [],
-    )
+    ordered = [CallRecord("search", {"query": "a b", "k": 1}), CallRecord("search", {"k": 1, "query": "a\n b"})]
+    paris, oslo = call("Paris"), call("Oslo")
+    first: list[list[Noted]] = [[paris], [call("paris ")], [paris, call("Rome")]]
+    notes = [*first, [call("Oslo", error="time-out")], [oslo], [BROKEN], []]
+    trajectory = episode(*notes, *([one] for one in ordered))
     reward = ValidToolCall()
-    assert [reward.score_turn(turn, trajectory) for turn in trajectory.turns] == [1, 0, 1, 0, 1, 0, 0]
-
-
-def test_the_order_of_arguments_makes_no_new_call() -> None:
-    first = CallRecord("wiki_search", {"query": "a b", "k": 1})
-    second = CallRecord("wiki_search", {"k": 1, "query": "a\n b"})
-    trajectory = episode([first], [second])
-    assert ValidToolCall().score_turn(trajectory.turns[1], trajectory) == 0.0
+    assert [reward.score_turn(turn, trajectory) for turn in trajectory.turns] == [1, 0, 1, 0, 1, 0, 0, 1, 0]
 
 
 FOUND = "Mira\nMira is a film. The director is Tavelo.\n\nOther\nNothing here."
@@ -155,6 +174,7 @@ FOUND = "Mira\nMira is a film. The director is Tavelo.\n\nOther\nNothing here."
 def search(*results: str, path: Any = ("Mira", "Tavelo"), query: Any = "Mira") -> list[float]:
     """The score of each turn of an episode whose searches showed these results; the last one ends it."""
     trajectory = make_trajectory([((1,), (2,)) for _ in results], task=make_task(metadata={"path": path}))
+    trajectory.turns[0].observation = [{"role": "user", "content": "Mira\nWho?"}]
     for turn, result in zip(trajectory.turns, results, strict=True):
         turn.calls = [CallRecord("wiki_search", {"query": query})]
         if turn.index + 1 < len(results):
@@ -166,6 +186,10 @@ def search(*results: str, path: Any = ("Mira", "Tavelo"), query: Any = "Mira") -
 def test_a_supporting_passage_pays_once_and_also_in_the_last_turn() -> None:
     assert search(FOUND, FOUND, "<information>Tavelo\nTavelo is a person.</information>") == [0.5, 0.0, 0.5]
     assert search("No passage found.", "Tavelo\nTavelo is a person.\n\n" + FOUND) == [0.0, 1.0]
+    assert search("The director is Tavelo.") == [0.0], "one stood in the prompt, one is only mentioned"
+    for path in (None, [], "Mira"):
+        with pytest.raises(ValueError, match=r"names no supporting passages in metadata\['path'\]; use tasks that do"):
+            search(FOUND, path=path)
 
 
 def test_a_title_that_the_policy_wrote_itself_pays_nothing() -> None:
@@ -199,32 +223,11 @@ def test_a_title_that_an_earlier_turn_showed_or_echoed_pays_no_second_time() -> 
     assert SupportingTitles().score_turn(third, trajectory) == 0.0
 
 
-def test_what_stood_in_the_prompt_or_was_only_mentioned_pays_nothing() -> None:
-    trajectory = make_trajectory([((1,), (2,))], task=make_task(metadata={"path": ["Mira", "Tavelo"]}))
-    trajectory.turns[0].observation = [{"role": "user", "content": "Mira\nWho?"}]
-    trajectory.closing = [{"role": "tool", "content": "The director is Tavelo."}]
-    assert SupportingTitles().score_turn(trajectory.turns[0], trajectory) == 0.0
-    trajectory.closing = [{"role": "tool", "content": FOUND}]
-    assert SupportingTitles().score_turn(trajectory.turns[0], trajectory) == 0.5
-
-
-@pytest.mark.parametrize("path", [None, [], "Mira"])
-def test_a_task_without_supporting_passages_cannot_be_scored(path: Any) -> None:
-    with pytest.raises(ValueError, match=r"names no supporting passages in metadata\['path'\]; use tasks that do"):
-        search(FOUND, path=path)
-
-
-@pytest.mark.parametrize(
-    ("sampled", "score"), [(1, 0.0), (6, 0.0), (7, -0.25), (8, -0.5), (9, -0.75), (10, -1.0), (11, -1.0), (500, -1.0)]
-)
+@pytest.mark.parametrize(("sampled", "score"), [(1, 0.0), (6, 0.0), (7, -0.25), (10, -1.0), (11, -1.0)])
 def test_the_penalty_for_length_falls_in_a_line_over_its_cache(sampled: int, score: float) -> None:
     """Sampled tokens of all turns count, and none of the environment's."""
     config = Overlong.Config(max_tokens=10, cache=4)
     turns = [(tuple(range(50)), (7,)), (tuple(range(50)), (7,) * (sampled - 1))][: 1 + (sampled > 1)]
     assert Overlong(config).score(make_trajectory(turns)) == pytest.approx(score)
-
-
-def test_a_cache_above_the_maximum_is_refused() -> None:
-    assert Overlong(Overlong.Config(max_tokens=4, cache=4)).score(episode()) == -0.25
     with pytest.raises(ValidationError, match="cache is 5, more than max_tokens, 4; lower it"):
         Overlong.Config(max_tokens=4, cache=5)

@@ -8,7 +8,11 @@ import pytest
 from agent_r1_tensorboard.tracker import TensorBoard
 
 from agent_r1_core import ComponentLoadError, RunInfo
-from agent_r1_core.testing import make_trajectory
+from agent_r1_core.testing import TrackerContract, make_trajectory
+
+
+class TestTensorBoard(TrackerContract):
+    component = TensorBoard
 
 
 def read(directory: Path) -> Any:
@@ -61,7 +65,4 @@ def test_a_missing_package_is_one_sentence(tmp_path: Path, monkeypatch: pytest.M
         tracker(tmp_path)
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     assert "pip install tensorboard" in str(TensorBoard.unavailable(TensorBoard.Config()))
-
-
-def test_closing_without_opening_does_nothing() -> None:
-    TensorBoard().close()
+    TensorBoard().close()  # though it has not opened

@@ -1,4 +1,4 @@
-"""The environment `tool_calling`, without a model."""
+"""The environment `tool_calling`, without a model, and how it finds answers in an action."""
 
 from __future__ import annotations
 
@@ -7,19 +7,31 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from agent_r1_tool_calling.answers import INSTRUCTIONS
+from agent_r1_tool_calling.answers import INSTRUCTIONS, find_answer
 from agent_r1_tool_calling.env import ToolCalling
 from agent_r1_tool_formats.hermes import Hermes
 from agent_r1_tool_formats.search_tags import SearchTags
 
 from agent_r1_core import Action, CallRecord, Step, Task, ToolCall, ToolResult, tool
 from agent_r1_core.contracts.env import EnvServices
+from agent_r1_core.testing import ToolEnvContract
 
 
 @tool
 def lookup(name: str) -> str:
     """Look a name up."""
     return f"{name} was born in Tavelo."
+
+
+class TestToolCalling(ToolEnvContract):
+    component = ToolCalling
+    tools = (lookup(),)
+    tool_format = Hermes()
+    actions = (
+        '<tool_call>{"name": "lookup", "arguments": {"name": "Karimo"}}</tool_call>',
+        "Hm.",
+        "<answer>Tavelo</answer>",
+    )
 
 
 async def call_tools(calls: Sequence[ToolCall]) -> list[ToolResult]:
@@ -93,39 +105,41 @@ def test_the_default_prompt_tells_how_to_call_and_answer():
     assert user == {"role": "user", "content": "Where?"}
 
 
-@pytest.mark.parametrize(
-    ("options", "prompt", "roles"),
-    [
-        ({"system_prompt": ""}, "Where?", ["user"]),
-        ({"system_prompt": "Be brief."}, [{"role": "user", "content": "Where?"}], ["system", "user"]),
-    ],
-)
-def test_the_recipe_may_set_the_prompt(options, prompt, roles):
-    assert [message["role"] for message in opening(make(**options), prompt)] == roles
-
-
-def test_the_tasks_own_system_message_is_kept():
-    task = [{"role": "system", "content": "You are kind."}, {"role": "user", "content": "Where?"}]
+def test_the_recipe_may_set_the_prompt_and_the_tasks_own_is_kept():
+    asked = {"role": "user", "content": "Where?"}
+    assert opening(make(system_prompt="")) == [asked]
+    assert opening(make(system_prompt="Be brief."), [asked]) == [{"role": "system", "content": "Be brief."}, asked]
+    task = [{"role": "system", "content": "You are kind."}, asked]
     system, user = opening(make(system_prompt="Be brief."), task)
     assert system == {"role": "system", "content": "Be brief.\n\nYou are kind."}
     assert user["content"] == "Where?"
+    system, _ = opening(make(tools=False))
+    assert "tool" not in system["content"]
 
 
-def test_a_call_brings_its_result():
+def test_a_call_brings_its_result_which_may_be_cut():
     made = step(make(), f"I look. {CALL}")
     assert made.observation.messages == [{"role": "tool", "name": "lookup", "content": "Tavelo. " * 3}]
     assert made.calls == [CallRecord("lookup", {"name": "Karimo"})]
     assert not made.terminated
+    cut = step(make(max_tool_characters=6), CALL)
+    assert cut.observation.messages[0]["content"] == "Tavelo... [18 characters cut]"
+    unknown = step(make(), '<tool_call>{"name": "fly", "arguments": {}}</tool_call>')
+    assert (unknown.calls[0].error, unknown.errors) == ("Error: there is no tool fly.", [])
 
 
-def test_long_results_are_cut_with_a_marker():
-    made = step(make(max_tool_characters=6), CALL)
-    assert made.observation.messages[0]["content"] == "Tavelo... [18 characters cut]"
-
-
-def test_an_answer_ends_the_episode():
-    made = step(make(), "<answer>Tavelo</answer>")
-    assert (made.terminated, made.answer, made.errors) == (True, "Tavelo", [])
+@pytest.mark.parametrize(
+    ("style", "text", "answer"),
+    [
+        ("tags", "<answer>Tavelo</answer>", "Tavelo"),
+        ("boxed", "So \\boxed{\\frac{1}{2}}", "\\frac{1}{2}"),
+        ("plain", "<think>hm</think> Tavelo", "Tavelo"),
+        ("plain", f"I look. {CALL}", None),
+    ],
+)
+def test_an_answer_ends_the_episode(style, text, answer):
+    made = step(make(answer=style), text)
+    assert (made.terminated, made.answer, made.errors) == (answer is not None, answer, [])
 
 
 @pytest.mark.parametrize(
@@ -134,28 +148,15 @@ def test_an_answer_ends_the_episode():
         ("<tool_call>{</tool_call>", "not valid JSON"),
         (f"{CALL} <answer>guess</answer>", "answer beside a tool call is not read"),
         ("<answer>x</answer> <tool_call>{", "not closed"),
+        ("Hm.", "Error: no tool call and no answer"),
     ],
 )
 def test_malformed_actions_go_on_with_an_error(text, sentence):
     made = step(make(), text)
     last = made.observation.messages[-1]
-    assert (made.terminated, made.answer, last["role"]) == (False, None, "tool")
+    assert (made.terminated, made.answer, last["role"]) == (False, None, "user" if text == "Hm." else "tool")
     assert sentence in " ".join(message["content"] for message in made.observation.messages)
     assert made.errors
-
-
-def test_an_unknown_tool_is_noted_at_its_call():
-    made = step(make(), '<tool_call>{"name": "fly", "arguments": {}}</tool_call>')
-    assert made.calls[0].error == "Error: there is no tool fly."
-    assert made.errors == []
-
-
-def test_neither_call_nor_answer_is_an_error():
-    made = step(make(), "Hm.")
-    (message,) = made.observation.messages
-    assert message["role"] == "user"
-    assert message["content"].startswith("Error: no tool call and no answer")
-    assert len(made.errors) == 1
 
 
 @pytest.mark.parametrize("style", ["tags", "plain"])
@@ -163,16 +164,6 @@ def test_a_cut_reply_is_no_answer(style):
     made = step(make(answer=style), "I think that it is", cut=True)
     assert not made.terminated
     assert "cut off" in made.observation.messages[0]["content"]
-
-
-def test_a_plain_reply_is_the_answer():
-    made = step(make(answer="plain"), "<think>hm</think> Tavelo")
-    assert (made.terminated, made.answer) == (True, "Tavelo")
-    assert not step(make(answer="plain"), f"I look. {CALL}").terminated
-
-
-def test_boxed_answers():
-    assert step(make(answer="boxed"), "So \\boxed{\\frac{1}{2}}").answer == "\\frac{1}{2}"
 
 
 def test_search_tags_reach_the_only_tool():
@@ -189,13 +180,46 @@ def test_an_action_of_nothing_but_errors_is_not_answered_at_any_length():
     assert texts[2:] == ["Error: 4998 more errors are not shown."]
 
 
-def test_without_tools_the_prompt_is_about_the_answer_alone():
-    system, _ = opening(make(tools=False))
-    assert "tool" not in system["content"]
-
-
 def test_more_calls_than_an_action_may_make_are_not_run_and_said_so():
     made = step(make(max_calls=2), "\n".join([CALL] * 5))
     assert [call.error for call in made.calls] == [None, None]
     assert made.errors == ["5 calls at once are too many; only the first 2 were run"]
     assert "only the first 2 were run" in made.observation.messages[-1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<answer> Tavelo\n</answer>", "Tavelo"),
+        ("<answer>one</answer> no, <answer>two</answer>", "two"),
+        ("<answer>one <answer>two</answer>", "two"),
+        ("<answer>cut", None),
+        ("<think><answer>one</answer></think>", None),
+        ("Tavelo", None),
+    ],
+)
+def test_tags(text, answer):
+    assert find_answer(text, "tags") == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("\\boxed{\\frac{1}{2}} is it", "\\frac{1}{2}"),
+        ("\\boxed{\\{1, 2\\}}", "\\{1, 2\\}"),
+        ("\\boxed{1} then \\boxed{2", "1"),
+        ("\\boxed{a \\boxed{b}", "b"),
+        ("{ \\boxed{a \\boxed{b} c} } \\boxed{", "a \\boxed{b} c"),
+        ("} \\\\boxed{1}", "1"),
+        ("\\boxed{1 \\} {2}", None),
+        ("\\boxed{" * 50_000 + "1}", "1"),
+        ("42", None),
+    ],
+)
+def test_boxed(text, answer):
+    assert find_answer(text, "boxed") == answer
+
+
+@pytest.mark.parametrize(("text", "answer"), [(" Tavelo\n", "Tavelo"), ("<think>hm</think>42", "42"), (" ", None)])
+def test_plain(text, answer):
+    assert find_answer(text, "plain") == answer

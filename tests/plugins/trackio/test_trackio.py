@@ -1,8 +1,11 @@
+"""The tracker `trackio` writes into the run and asks no server."""
+
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import socket
 import sqlite3
 import sys
 from pathlib import Path
@@ -12,7 +15,11 @@ import pytest
 from agent_r1_trackio.tracker import Trackio
 
 from agent_r1_core import ComponentLoadError, RunInfo
-from agent_r1_core.testing import make_trajectory
+from agent_r1_core.testing import TrackerContract, make_trajectory
+
+
+class TestTrackio(TrackerContract):
+    component = Trackio
 
 
 def tracker(run: Path, resumed_at: int | None = None, **options: Any) -> Trackio:
@@ -92,7 +99,16 @@ def test_a_missing_package_is_one_sentence(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(ComponentLoadError, match=r"agent-r1\[trackio\]"):
         tracker(tmp_path)
     assert "agent-r1[trackio]" in str(Trackio.unavailable(Trackio.Config()))
+    Trackio().close()  # though it has not opened
 
 
-def test_closing_without_opening_does_nothing() -> None:
-    Trackio().close()
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every attempt to reach a server fails the test."""
+    if not os.environ.get("CI"):
+        pytest.importorskip("trackio")
+
+    def refuse(*arguments: Any, **_: Any) -> None:
+        raise AssertionError(f"trackio reached for the network: {arguments[1:]}")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)

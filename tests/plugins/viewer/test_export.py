@@ -44,28 +44,6 @@ def test_a_page_holds_the_answers_of_the_viewer(tmp_path: Path) -> None:
     assert str(tmp_path) not in json.dumps(found), "a page for others names no folders"
 
 
-def test_damage_costs_its_own_part_only(tmp_path: Path) -> None:
-    folder = record(tmp_path)
-    for file in ("trajectories/step_000001", "evaluations/step_000003"):
-        _mask_nothing(folder / f"{file}.parquet", {4, 1})
-    exported = export([tmp_path], "1,2")
-    found = answers_in(exported.html)
-    assert (exported.steps, exported.episodes, exported.evaluated) == ([1, 2], 6 + 8, 2 + 1)
-    assert [row for row in range(8) if f"runs/small/steps/1/episodes/{row}" in found] == [0, 2, 3, 5, 6, 7]
-    assert found["runs/small/evaluations"]["rows"] == [[0, 0], [1, None]]
-
-
-def _mask_nothing(path: Path, rows: set[int]) -> None:
-    """Some rows are then as no training writes them: with more tokens than the mask tells of."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(path)
-    masks = [[] if row in rows else mask for row, mask in enumerate(table.column("mask").to_pylist())]
-    place = table.schema.get_field_index("mask")
-    pq.write_table(table.set_column(place, "mask", pa.array(masks, pa.list_(pa.int8()))), path)
-
-
 def test_nothing_of_a_run_stands_in_the_page_itself(tmp_path: Path) -> None:
     record(tmp_path, "run", steps=1).rename(tmp_path / "<script> #?")
     html = export([tmp_path]).html
@@ -75,8 +53,7 @@ def test_nothing_of_a_run_stands_in_the_page_itself(tmp_path: Path) -> None:
     assert not re.findall(r'(?:src|href)="(?!data:)', html)
     (policy,) = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]+)">', html)
     assert policy.startswith("default-src 'none'; script-src data: 'sha256-")
-    assert not {"connect-src", "'self'", "unsafe", "http"} & set(re.split(r"[ ;-]", policy))
-    assert "connect-src" not in policy
+    assert not [word for word in ("connect-src", "'self'", "unsafe", "http") if word in policy]
 
 
 def test_a_page_for_a_notebook_holds_what_its_address_shows(tmp_path: Path) -> None:
@@ -102,18 +79,11 @@ def test_steps_are_numbers_ranges_or_the_first_or_the_last() -> None:
     assert chosen_steps("1,7-9,12-99", [1, 2, 8, 9, 10, 40]) == [1, 8, 9, 40]
     assert chosen_steps("last, 2,first,9,2", [1, 2, 4]) == [1, 2, 4]
     assert chosen_steps("first,last", []) == []
-    for wrong in ("", "newest", "1,,2", "-1", "3-", "1-2-3", "first-3"):
+    for wrong in ("", "newest", "1,,2", "-1", "3-", "first-3"):
         with pytest.raises(RunError, match="such as 1,7-9,last"):
             chosen_steps(wrong, [1, 2])
     with pytest.raises(RunError, match=r"^--steps 1,9-7 has a range that ends before it begins; write 7-9$"):
         chosen_steps("1,9-7", [1, 2])
-
-
-def test_too_large_a_page_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record(tmp_path)
-    monkeypatch.setattr(carried, "MOST", 20_000)
-    with pytest.raises(RunError, match="choose fewer steps with --steps"):
-        export([tmp_path])
 
 
 def test_the_command_writes_one_file_and_keeps_what_is_there(
@@ -122,7 +92,6 @@ def test_the_command_writes_one_file_and_keeps_what_is_there(
     monkeypatch.chdir(tmp_path)
     record(tmp_path)
     done = agent_r1("view", "small", "--export", "page.html", "--steps", "2")
-    assert done.exit_code == 0, done.stderr
     said = r"page.html: 0\.\d MB; run small with curves, configuration, evaluations, 8 episodes of step 2 and 4 of "
     said += r"the first and the last evaluation\n"
     assert re.fullmatch(said, done.stdout)
@@ -132,21 +101,22 @@ def test_the_command_writes_one_file_and_keeps_what_is_there(
     assert "replace it with --force" in again.stderr
     assert agent_r1("view", "small", "--export", "page.html", "--force").exit_code == 0
     assert (tmp_path / "page.html").read_text() != written
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "small"]
-    for wrong, code in (
-        (("--export", "other.html", "--steps", "9"), 1),
-        (("--export", "gone/page.html"), 1),
-        (("--export", "other.html", "--port", "9000"), 2),
-        (("--steps", "1", "--no-open"), 2),
+    monkeypatch.setattr(carried, "MOST", 20_000)
+    for wrong, code, sentence in (
+        (("--export", "other.html"), 1, "choose fewer steps with --steps"),
+        (("--export", "other.html", "--steps", "9"), 1, ""),
+        (("--export", "gone/page.html", "--steps", "2"), 1, ""),
+        (("--export", "other.html", "--port", "9000"), 2, ""),
+        (("--steps", "1", "--no-open"), 2, ""),
     ):
-        assert agent_r1("view", "small", *wrong).exit_code == code
-    assert not (tmp_path / "other.html").exists()
+        refused = agent_r1("view", "small", *wrong)
+        assert (refused.exit_code, sentence in refused.stderr) == (code, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "small"]
 
 
-@pytest.mark.parametrize("name", ["grpo", "summary"])
-def test_a_browser_shows_it_from_a_file(browser: Any, watched: Any, recorded: Path, tmp_path: Path, name: str) -> None:
+def test_a_browser_shows_it_from_a_file(browser: Any, watched: Any, recorded: Path, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
-    exported = export([recorded / name], "1,3")
+    exported = export([recorded / "summary"], "1,3")
     file.write_text(exported.html)
     watched.expected.append(file.as_uri())  # the file is no request that leaves this machine
     found = answers_in(exported.html)
@@ -154,14 +124,14 @@ def test_a_browser_shows_it_from_a_file(browser: Any, watched: Any, recorded: Pa
     watched.watch(page)
     page.goto(file.as_uri())
     page.wait_for_selector(".chart canvas")
-    assert page.evaluate("location.hash") == f"#/runs/{name}"
+    assert page.evaluate("location.hash") == "#/runs/summary"
     episode = next(place for place, answer in found.items() if "/steps/3/episodes/" in place and answer["group"] == 0)
     shown = {
         "": "1 run",
-        f"runs/{name}/steps/1": "4 groups",
-        f"runs/{name}/steps/3/groups/0": "group 0 (0 to 3)",
+        "runs/summary/steps/1": "4 groups",
+        "runs/summary/steps/3/groups/0": "group 0 (0 to 3)",
         episode: found[episode]["task"]["prompt"],
-        f"runs/{name}/evaluations": "12 questions",
+        "runs/summary/evaluations": "12 questions",
     }
     for place, text in shown.items():
         page.goto(f"{file.as_uri()}#/{place}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import math
 import re
@@ -14,9 +12,8 @@ from typing import Any
 
 import pytest
 from agent_r1_viewer.addresses import ADDRESSES
-from agent_r1_viewer.front_page import STATIC
 from agent_r1_viewer.run_answer import UNREADABLE
-from asking import TOKEN, client, told, tree
+from asking import client, told, tree
 
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.recorded_run import HOSTILE, record, record_step
@@ -133,27 +130,15 @@ def test_every_address_of_the_table_is_answered_and_has_its_page(home: Path) -> 
         assert [name for _, name, _ in json.loads(table)] == [one.page for one in ADDRESSES if one.page]
 
 
-def test_ids_with_slashes_are_one_part_of_an_address(tmp_path: Path) -> None:
-    for seed in ("one", "two"):
-        record(tmp_path / seed, steps=1)
-    with client(tmp_path) as asked:
-        assert {run["id"] for run in told(asked, "runs")["runs"]} == {"one/small", "two/small"}
-        assert told(asked, "runs", "two/small")["summary"]["path"] == str(tmp_path / "two" / "small")
-        assert "several runs" in told(asked, "runs", "small")["error"]
-
-
 @pytest.mark.parametrize(
     ("parts", "sentence"),
     [
         (("runs", "../runs/small"), "there is no run"),
         (("runs", "small", "steps", "9"), "keeps no episodes of step 9"),
         (("runs", "small", "steps", "../../config.yaml"), "is no step"),
-        (("runs", "small", "steps", "9" * 5000), "is no step"),
         (("runs", "small", "steps", "1", "groups", "9" * 5000), "has no group 9"),
-        (("runs", "small", "steps", "1", "episodes", "8"), "has no episode 8"),
         (("runs", "small", "steps", "1", "episodes", "-1"), "an episode has a number"),
         (("runs", "small", "evaluations", "../config", "episodes", "0"), "has no evaluation '../config'"),
-        (("runs", "small", "nothing"), "there is no such answer"),
         ((), "there is no such answer"),
     ],
 )
@@ -163,36 +148,42 @@ def test_what_is_not_there_is_a_sentence(get: Callable[..., Any], parts: tuple[s
     assert answer["status"] in (404, 422)
 
 
+def test_ids_with_slashes_are_one_part_of_an_address(tmp_path: Path) -> None:
+    for seed in ("one", "two"):
+        record(tmp_path / seed, steps=1)
+    with client(tmp_path) as asked:
+        assert {run["id"] for run in told(asked, "runs")["runs"]} == {"one/small", "two/small"}
+        assert told(asked, "runs", "two/small")["summary"]["path"] == str(tmp_path / "two" / "small")
+        assert "several runs" in told(asked, "runs", "small")["error"]
+
+
 def test_a_long_text_is_cut_and_can_be_asked_for(tmp_path: Path) -> None:
     run = record(tmp_path, steps=1)
     with Run.resume(run) as opened:
         (one, *_) = opened.read_trajectories(1)
         one.turns[0].observation[0]["content"] = "a" * 10_000_000
         one.turns[1].text = "b" * 20_001
-        one.closing = [{"role": "tool", "content": "The end."}]
         one.segments[0].append_context([65] * 30_000)
         opened.write_trajectories(2, [one])
+    place = ("runs", "small", "steps", 2, "episodes", 0)
     with client(tmp_path) as asked:
-        found = told(asked, "runs", "small", "steps", 2, "episodes", 0)
+        found = told(asked, *place)
         assert found["turns"][0]["observation"][0] == {"role": "user", "content": "a" * 20_000, "cut": 10_000_000}
         assert (len(found["turns"][1]["text"]), found["turns"][1]["cut"]) == (20_000, 20_001)
-        text = asked.get("/api/runs/small/steps/2/episodes/0/text", params={"part": "turns.0.observation.0"})
-        assert (text.text, text.headers["content-type"]) == ("a" * 10_000_000, "text/plain; charset=utf-8")
         parts = {
-            "turns.1.text": "b" * 20_001, "turns.1.observation.0": HOSTILE, "closing.0": "The end.",
+            "turns.0.observation.0": "a" * 10_000_000, "turns.1.text": "b" * 20_001, "turns.1.observation.0": HOSTILE,
             "task.prompt": "What is a1?", "answer": "a1 0", "reason": "answer",
         }  # fmt: skip
         for part, expected in parts.items():
-            assert asked.get("/api/runs/small/steps/2/episodes/0/text", params={"part": part}).text == expected
+            text = asked.get("/api/runs/small/steps/2/episodes/0/text", params={"part": part})
+            assert (text.text, text.headers["content-type"]) == (expected, "text/plain; charset=utf-8")
         for part in ("turns.9.text", "turns.-1.text", "task.prompt.0", "task", "seed", ""):
-            assert "has no text" in told(asked, "runs", "small", "steps", 2, "episodes", 0, "text", part=part)["error"]
+            assert "has no text" in told(asked, *place, "text", part=part)["error"]
         (first, second) = found["segments"]
         assert (len(first["tokens"]["id"]), first["length"], first["sampled"]) == (20_000, 30_006, 3)
-        assert first["sampled"] == sum(one.segments[0].mask)
         assert (len(second["tokens"]["id"]), second["length"], second["sampled"]) == (0, 4, 2), "one answer has no more"
-        rest = told(asked, "runs", "small", "steps", 2, "episodes", 0, "tokens", segment=0, from_=20_000)
-        assert rest["from"] == 20_000
-        assert first["tokens"]["id"] + rest["tokens"]["id"] == one.segments[0].ids
+        rest = told(asked, *place, "tokens", segment=0, from_=20_000)
+        assert (rest["from"], first["tokens"]["id"] + rest["tokens"]["id"]) == (20_000, one.segments[0].ids)
 
 
 def test_damage_costs_its_own_part_only(copied: Path) -> None:
@@ -255,79 +246,22 @@ def test_no_link_leads_out_of_the_folders(copied: Path, tmp_path: Path) -> None:
 
 
 def test_an_evaluation_leads_to_files_beside_it_only(copied: Path, tmp_path: Path) -> None:
-    evaluations = copied / "evaluations"
-    first, last = evaluations / "step_000000", evaluations / "step_000003"
+    first, last = (copied / "evaluations" / f"step_00000{step}" for step in (0, 3))
     about = json.loads(first.with_suffix(".json").read_text())
     first.with_suffix(".json").write_text(json.dumps(about | {"trajectories": {"": "../../secret.parquet"}}))
-    about = json.loads(last.with_suffix(".json").read_text())
-    last.with_suffix(".json").write_text(json.dumps(about | {"episodes": about["episodes"] | {"file": "other.jsonl"}}))
-    shutil.copy(last.with_suffix(".jsonl"), tmp_path / "outside")  # its checksum is right
-    (evaluations / "other.jsonl").symlink_to(tmp_path / "outside")
-    shutil.copy(last.with_suffix(".parquet"), tmp_path / "rows")
-    last.with_suffix(".parquet").unlink()
-    last.with_suffix(".parquet").symlink_to(tmp_path / "rows")
+    for suffix in (".jsonl", ".parquet"):
+        shutil.move(last.with_suffix(suffix), tmp_path / suffix)  # its checksum is right
+        last.with_suffix(suffix).symlink_to(tmp_path / suffix)
     with client(copied.parent) as asked:
         matrix = told(asked, "runs", "small", "evaluations")
         assert ([one["name"] for one in matrix["evaluations"]], matrix["questions"]) == (["step_000003"], [])
         assert "step_000000.json is damaged" in matrix["problems"][0]
-        assert "other.jsonl is not opened: it is a link that leads out of" in matrix["problems"][1]
-        last.with_suffix(".json").write_text(json.dumps(about))
+        assert "step_000003.jsonl is not opened: it is a link that leads out of" in matrix["problems"][1]
+        last.with_suffix(".jsonl").unlink()
+        shutil.move(tmp_path / ".jsonl", last.with_suffix(".jsonl"))
         matrix = told(asked, "runs", "small", "evaluations")
         assert (matrix["cells"], matrix["rows"]) == ([[1.0], [0.0]], [[None], [None]])
         assert "step_000003.parquet is not opened: it is a link that leads out of" in matrix["problems"][1]
-
-
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost@evil.example", "", "127.0.0.2"])
-def test_other_names_are_refused(home: Path, host: str) -> None:
-    with client(home) as asked:
-        for path in ("/", "/api/runs", "/static/app.js", "/api/live"):
-            for headers in ([("host", host)], [("host", "localhost"), ("host", host)]):
-                answer = asked.get(path, headers=headers)
-                assert (answer.status_code, "localhost" in answer.json()["error"]) == (403, True)
-                assert answer.headers["content-security-policy"].startswith("default-src 'none';")
-
-
-def test_names_of_this_machine_are_served_and_nothing_can_be_sent(home: Path) -> None:
-    with client(home, cookies={}) as asked:
-        hosts = {"localhost": 80, "localhost:9000": 9000, "127.0.0.1:80": 80, "[::1]:8700": 8700, "LOCALHOST": 80}
-        for host, port in hosts.items():
-            headers = {"host": host, "cookie": f"agent-r1-{port}={TOKEN}"}
-            assert asked.get("/api/runs", headers=headers).status_code == 200
-        assert asked.head("/").status_code == 200
-        for method in ("POST", "PUT", "DELETE", "OPTIONS", "PATCH"):
-            for path in ("/", "/api/runs", "/static/app.js", "/nowhere"):
-                answer = asked.request(method, path)
-                assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
-                assert answer.json() == {"error": "This viewer only shows; ask it with GET."}
-
-
-def test_the_policy_allows_the_import_map_and_no_other_code(home: Path) -> None:
-    with client(home) as asked:
-        page = asked.get("/")
-        policy = page.headers["content-security-policy"]
-        (inline,) = re.findall(r'<script(?! type="application/json")[^>]*>([^<]+)</script>', page.text)
-        allowed = base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode()
-        assert dict(part.split(" ", 1) for part in policy.split("; ")) == {
-            **dict.fromkeys(("default-src", "base-uri", "form-action", "frame-ancestors"), "'none'"),
-            **dict.fromkeys(("style-src", "connect-src"), "'self'"),
-            "script-src": f"'self' 'sha256-{allowed}'",
-            "img-src": "'self' data:",
-        }
-        for path in ("/", "/api/runs", "/api/nowhere", "/static/app.js", "/static/missing.js", "/nowhere"):
-            headers = asked.get(path).headers
-            assert headers["content-security-policy"] == policy
-            assert headers["x-content-type-options"] == "nosniff"
-            assert headers["referrer-policy"] == "no-referrer"
-            assert headers["cache-control"] == ("no-store" if path.startswith("/api") else "no-cache")
-            assert headers["cross-origin-resource-policy"] == headers["cross-origin-opener-policy"] == "same-origin"
-        whole, packed = (
-            asked.get("/static/style.css", headers={"accept-encoding": way}) for way in ("identity", "gzip")
-        )
-        assert (whole.content, packed.content) == ((STATIC / "style.css").read_bytes(),) * 2
-        assert [one.headers.get("content-encoding") for one in (whole, packed)] == [None, "gzip"]
-        again = asked.get("/static/style.css", headers={"if-none-match": whole.headers["etag"]})
-        assert (again.status_code, again.content) == (304, b"")
-        assert asked.get("/static/%2e%2e/gate.py").status_code == 404
 
 
 def test_reading_changes_nothing(copied: Path) -> None:

@@ -1,17 +1,166 @@
-"""`agent-r1 view` from the command line, but for serving: other commands know nothing of it."""
+"""`agent-r1 view`: it opens a page, serves this machine alone, and open pages hear what changes and follow it."""
 
 from __future__ import annotations
 
 import html
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+from agent_r1_viewer.serving import PORT, Viewer, listen
 from agent_r1_viewer.view_command import _opened, view
+from asking import TOKEN
+from playwright.sync_api import expect
 
+from agent_r1_core.errors import RunError
+from agent_r1_core.runs.metrics_file import MetricsFile
+from agent_r1_core.runs.reading.found_runs import FoundRuns
+from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import CommandContract
+from agent_r1_core.testing.recorded_run import evaluate, record, record_step
+
+
+class Events:
+    """The news about some runs, as a page hears them."""
+
+    def __init__(
+        self, port: int, query: str = "", headers: Mapping[str, str] = MappingProxyType({}), token: str = TOKEN
+    ) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self._connection.request("GET", f"/api/live{query}", headers={**_cookie(port, token), **headers})
+        self._lines = self._connection.getresponse()
+        assert self._lines.getheader("content-type") == "text/event-stream; charset=utf-8"
+        assert [self._lines.readline() for _ in range(2)] == [b"event: watching\n", b"data: {}\n"]
+
+    def until(self, run: str, *parts: str) -> None:
+        """Wait for changes, in any order."""
+        missing = set(parts)
+        while missing:
+            heard = self.next()
+            if heard["run"] == run:
+                missing.discard(heard["what"])
+
+    def end(self) -> bytes:
+        """Wait for the end of all news."""
+        return self._lines.read()
+
+    def next(self) -> Any:
+        """The next change."""
+        for line in iter(self._lines.readline, b""):
+            if line.startswith(b"data: "):
+                return json.loads(line[6:])
+        raise AssertionError("the news have ended")
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Path], int]]:
+    """`serve(folder)` is the port of a viewer."""
+    with ExitStack() as stack:
+
+        def start(folder: Path) -> int:
+            ready, opened = threading.Event(), listen(None)
+            viewer = Viewer(FoundRuns([folder]), TOKEN, ready.set)
+            thread = threading.Thread(target=viewer.run, kwargs={"sockets": [opened]}, daemon=True)
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(setattr, viewer, "should_exit", True)
+            assert ready.wait(60)
+            return int(opened.getsockname()[1])
+
+        yield start
+
+
+def test_a_page_hears_of_every_part_that_changes(tmp_path: Path, serve: Callable[[Path], int]) -> None:
+    path = record(tmp_path, steps=1)
+    record(tmp_path, "other", steps=1)
+    port = serve(tmp_path)
+    known = _position(port)
+    page, elsewhere = (Events(port, f"?since={known}&run={run}") for run in ("small", "other"))
+    with Run.resume(path) as run:
+        run.append_event(1, "resumed", "it goes on")
+        page.until("small", "events", "state")
+        record_step(run, 2)
+        page.until("small", "metrics", "episodes")
+        evaluate(run, 2, 0.5)
+        page.until("small", "evaluations")
+    page.until("small", "state")  # nobody holds it, and it has no end
+    record(tmp_path, "third", steps=1)
+    assert elsewhere.next() == {"run": "", "what": "runs"}, "it has heard nothing of the run that it does not show"
+
+
+def test_a_page_hears_what_it_has_missed_and_nothing_that_it_knows(
+    tmp_path: Path, serve: Callable[[Path], int]
+) -> None:
+    path = record(tmp_path, steps=1)
+    port = serve(tmp_path)
+    before = Events(port)
+    assert before.next() == {"run": "", "what": "runs"}  # it did not say what it knows
+    known = _position(port)
+    with (path / "metrics.jsonl").open("a") as metrics:
+        metrics.write('{"step": 2, "reward/mean": 0.5}\n')
+    before.until("small", "metrics")
+    for page in (Events(port, f"?run=small&since={known}"), Events(port, headers={"last-event-id": known})):
+        assert page.next() == {"run": "small", "what": "metrics"}
+    now = Events(port, f"?run=small&since={_position(port)}")
+    (path / "health.jsonl").write_text("{}\n")
+    assert now.next() == {"run": "small", "what": "events"}
+    assert Events(port, "?run=small&since=another-1").next() == {"run": "small", "what": "episodes"}
+
+
+def _cookie(port: int, token: str = TOKEN) -> dict[str, str]:
+    return {"cookie": f"agent-r1-{port}={token}"}
+
+
+def _position(port: int) -> str:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", "/api/runs", headers=_cookie(port))
+    return str(connection.getresponse().getheader("news"))
+
+
+def test_ctrl_c_ends_the_viewer_though_pages_listen(tmp_path: Path) -> None:
+    record(tmp_path, steps=1)
+    code = "from agent_r1_cli.main import main; main()"
+    command = [sys.executable, "-c", code, "view", tmp_path / "small", "--no-open"]
+    with listen(None):  # so that the first port is in use
+        viewer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert viewer.stdout is not None
+        said = viewer.stdout.readline()
+    address = urlsplit(said.split()[-1])
+    port, token = address.port or 0, address.query.removeprefix("token=")
+    assert said == f"1 run at http://127.0.0.1:{port}/?token={token}#/runs/small\n"
+    assert len(token) == 32
+    page = Events(port, token=token)
+    viewer.send_signal(signal.SIGINT)
+    page.end()
+    rest, narration = viewer.communicate(timeout=60)
+    assert (viewer.returncode, rest) == (0, "")
+    assert narration == (f"port {PORT} is in use, so this viewer has port {port}; --port chooses one\nCtrl-C ends it\n")
+
+
+def test_a_taken_port_is_passed_over_unless_it_was_asked_for() -> None:
+    with listen(None) as first:
+        first.listen()
+        taken = first.getsockname()[1]
+        with listen(None) as second:
+            assert second.getsockname()[1] != taken
+        with pytest.raises(RunError, match=f"port {taken} cannot be used"):
+            listen(taken)
+        assert first.getsockname()[0] == "127.0.0.1"
+        assert (first.family, first.proto) == (socket.AF_INET, socket.IPPROTO_TCP)  # so asyncio sends at once
 
 
 class TestView(CommandContract):
@@ -63,3 +212,52 @@ def test_no_command_line_shows_the_token_and_a_browser_with_a_tmp_of_its_own_fin
         assert html.unescape(page.read_text()) == f'<meta http-equiv="refresh" content="0; url={address}">'
         assert (page.stat().st_mode & 0o777, page.name[0]) == (0o600, "a")
     assert not page.exists()
+
+
+Open = Callable[..., Any]
+AT_LEAST_2 = re.compile(r"step ([2-9]|\d\d+): ")
+
+
+@pytest.mark.slow
+def test_steps_of_a_run_that_trains_appear_and_a_killed_one_shows_as_interrupted(
+    open_page: Open, show: Callable[[Path], str], tmp_path: Path
+) -> None:
+    keys = [
+        *("training.steps=100000", "training.tasks_per_step=2", "training.samples_per_task=2", "threads=1"),
+        *("tasks.train.size=20", "evaluation.size=4", "evaluation.every=2", f"run.dir={tmp_path}", "run.name=live"),
+    ]
+    call = [sys.executable, "-c", "from agent_r1_cli.main import main; main()", "train", "default", *keys]
+    page = open_page(at=show(tmp_path))
+    child = subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        page.wait_for_selector(".badge:has-text('training')")
+        page.locator("tbody a").click()
+        head = page.locator("[data-part=head]")
+        step = page.locator("[data-metric='reward/mean'] .readout")
+        expect(step).to_have_text(AT_LEAST_2)
+        page.locator("[data-part=evaluations] > summary").click()
+        expect(page.locator("[data-part=evaluations] tbody tr").nth(1)).to_be_visible()
+    finally:
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+    expect(head.locator(".badge")).to_contain_text("interrupted")
+    expect(head).to_contain_text("killed")
+    last = (tmp_path / "live" / "metrics.jsonl").read_text().splitlines()[-1]
+    expect(step).to_contain_text(f"step {json.loads(last)['step']}: ")
+
+
+def test_steps_that_were_taken_back_are_gone_from_the_curves(
+    open_page: Open, show: Callable[[Path], str], recorded: Path, tmp_path: Path
+) -> None:
+    """Though no event says so yet: a resume truncates long after it is noted, and a lost learner is not."""
+    shutil.copytree(recorded / "grpo", tmp_path / "grpo")
+    page = open_page("#/runs/grpo", at=show(tmp_path))
+    step = page.locator("[data-metric='reward/mean'] .readout")
+    expect(step).to_contain_text("step 3: ")
+    file = MetricsFile(tmp_path / "grpo" / "metrics.jsonl")
+    file.truncate_after(1)
+    file.append(2, {"reward/mean": 0.9})
+    expect(step).to_have_text(re.compile(r"^step 2: 0\.9"))
+    file.append(3, {"reward/mean": 0.7})
+    expect(step).to_have_text(re.compile(r"^step 3: 0\.7"))
+    expect(page.locator("[data-part=head]")).to_contain_text("3 of 3")

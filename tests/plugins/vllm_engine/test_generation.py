@@ -5,12 +5,20 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from typing import ClassVar
 
 import pytest
+from agent_r1_vllm.engine import VllmEngine
 
 from agent_r1_core.contracts.engine import context_digest
 from agent_r1_core.errors import EngineError
-from agent_r1_core.testing import make_request, tiny_tokenizer
+from agent_r1_core.testing import EngineContract, make_request, tiny_tokenizer
+
+
+class TestVllmEngine(EngineContract):
+    component = VllmEngine
+    config: ClassVar = {"kv_cache_memory": 0.125}
+    sizes: ClassVar = {"hidden_size": 64, "num_attention_heads": 2, "num_key_value_heads": 1}
 
 
 def test_the_next_turn_finds_the_blocks_of_the_last_one(model, folder, serving, logprobs_of):

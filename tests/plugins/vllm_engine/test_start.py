@@ -1,10 +1,12 @@
-"""Starting: what cannot be served is said in one sentence, and the process around the engine stays as it was."""
+"""Starting, in this process or in others: what cannot be served is said in one sentence, and a death is noticed."""
 
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import random
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -49,14 +51,11 @@ def test_options_that_cannot_be_are_refused(folder, options, changed, words):
         start(EngineModel(**{"folder": folder(), "dtype": "float32", **changed}), **options)
 
 
-def test_a_model_without_kernels_is_refused_at_the_start(tmp_path):
-    with pytest.raises(EngineError, match="head_dim=8"):
-        start(EngineModel(str(tiny_model_folder(tmp_path)), "float32"), kv_cache_memory=0.125)
-
-
-def test_a_folder_without_weights_is_refused(tmp_path):
+def test_a_model_that_cannot_be_served_is_refused_at_the_start(tmp_path):
     with pytest.raises(EngineError, match="no safetensors file"):
         start(EngineModel(str(tmp_path), "float32"))
+    with pytest.raises(EngineError, match="head_dim=8"):
+        start(EngineModel(str(tiny_model_folder(tmp_path)), "float32"), kv_cache_memory=0.125)
 
 
 def test_options_that_depend_on_each_other():
@@ -148,3 +147,41 @@ def test_a_sleeping_engine_wakes_for_its_weights_and_then_for_its_cache(folder, 
         ("set_weight_version", "2"),
         ("resume_scheduler",),
     ]
+
+
+@pytest.mark.slow
+def test_separate_processes_serve_the_same_until_they_die(model, folder, serving, prompts, logprobs_of):
+    old, new = model(0), model(5)
+
+    async def run():
+        async with serving(folder(), processes="separate") as engine:
+            requests = [make_request(ids, 10, seed, 0.7) for seed, ids in enumerate(prompts)]
+            for request, answer in zip(requests, await engine.generate_batch(requests), strict=True):
+                expected = logprobs_of(old, request.ids, answer.ids, 0.7)
+                assert answer.logprobs == pytest.approx(expected, abs=1e-4)
+
+            endless = asyncio.ensure_future(engine.generate(make_request(prompts[0], 4000, 1)))
+            running = asyncio.ensure_future(engine.generate(make_request(prompts[1], 300, 2)))
+            await engine.generate(make_request(prompts[3], 20, 3))
+            await engine.load_weights(dict(new.named_parameters()), 1)
+            endless.cancel()
+            answer = await running
+            assert engine.statistics["aborted"] == 1
+            assert answer.version == 1
+            assert answer.logprobs[-100:] == pytest.approx(logprobs_of(new, prompts[1], answer.ids)[-100:], abs=1e-4)
+            fresh = await engine.generate(make_request(prompts[1], 20, 2))
+            assert fresh.logprobs == pytest.approx(logprobs_of(new, prompts[1], fresh.ids), abs=1e-4)
+
+            [core] = multiprocessing.active_children()
+            os.kill(core.pid, signal.SIGINT)
+            await engine.generate(make_request(prompts[1], 20, 2))
+            endless = asyncio.ensure_future(engine.generate(make_request(prompts[0], 4000, 1)))
+            await engine.generate(make_request(prompts[1], 3, 1))
+            core.kill()
+            with pytest.raises(EngineError, match="the vllm engine stopped"):
+                await endless
+            with pytest.raises(EngineError, match="the vllm engine stopped"):
+                await engine.load_weights({}, 2)
+
+    asyncio.run(run())
+    assert multiprocessing.active_children() == []

@@ -1,9 +1,17 @@
-"""After new weights everything that is sampled is sampled from them, or the engine says why not."""
+"""After new weights everything is sampled from them, and training agrees with its engine."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
 
+import psutil
 import pytest
 import torch
 
@@ -91,3 +99,53 @@ def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(model, folder
     assert kept.version == 0
     assert kept.logprobs == pytest.approx(logprobs_of(model(0), prompts[1], kept.ids), abs=1e-4)
     assert changed.logprobs == pytest.approx(logprobs_of(model(5), prompts[1], changed.ids), abs=1e-4)
+
+
+OVERRIDES = (
+    "engine.name=vllm",
+    "engine.kv_cache_memory=0.25",
+    "training.steps=2",
+    "training.tasks_per_step=4",
+    "training.samples_per_task=4",
+    "evaluation.every=0",
+    "evaluation.at_start=false",
+    "evaluation.at_end=false",
+    "checkpoint.best=null",
+    "threads=1",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("processes", "dtype"), [("in_process", "bfloat16"), ("separate", "float32")])
+def test_training_agrees_with_its_engine_and_leaves_nothing(processes: str, dtype: str, tmp_path: Path) -> None:
+    command = [str(Path(sys.executable).with_name("agent-r1")), "train", "default", *OVERRIDES]
+    command += [f"engine.processes={processes}", f"model.dtype={dtype}", f"run.dir={tmp_path}", "run.name=one"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as run:
+        try:
+            said, narrated = run.communicate(timeout=300)
+            left = still_running(run.pid)
+        finally:
+            if run.poll() is None:
+                os.killpg(run.pid, signal.SIGKILL)
+    assert run.returncode == 0, narrated
+    assert not left, f"the run left processes behind: {left}"
+    assert "vllm" not in said.lower(), f"vLLM spoke on stdout:\n{said}"
+    steps = [json.loads(line) for line in (tmp_path / "one" / "metrics.jsonl").read_text().splitlines()]
+    assert len(steps) == 2
+    for metrics in steps:
+        if "prob_gap" in metrics:
+            assert metrics["prob_gap"] < (0.005 if dtype == "bfloat16" else 1e-5)
+            assert metrics["logprob_gap"] < (0.05 if dtype == "bfloat16" else 1e-4)
+    assert "prob_gap" in steps[0], "no group had a spread of rewards, so that the gap was not measured"
+
+
+def still_running(session: int) -> list[str]:
+    """Command lines in a session; a process that has ended has none."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, ProcessLookupError):
+            if os.getsid(process.pid) == session:
+                found.append(" ".join(process.cmdline()))
+    return [command for command in found if command]

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent_r1_wiki_search.searcher import Hit
-from agent_r1_wiki_search.service import door
+from agent_r1_wiki_search.service import app
 from agent_r1_wiki_search.service.batching import BatchLimits
-from agent_r1_wiki_search.service.server import Address, listen, run_service, url_of
+from agent_r1_wiki_search.service.server import listen, run_service, url_of
 
 from agent_r1_core import AgentR1Error, Passage
 
@@ -44,10 +44,10 @@ class Gated:
 
 
 if __name__ == "__main__":
-    listening = listen(Address(port=0))
+    listening = listen("127.0.0.1", 0)
     print(url_of(listening), flush=True)
     limits = BatchLimits(waiting=int(sys.argv[1]))
-    grace, door.BODY_SECONDS = float(sys.argv[2]), float(sys.argv[3])
+    grace, app.BODY_SECONDS = float(sys.argv[2]), float(sys.argv[3])
     try:
         ended_by = run_service(Gated, listening, limits, grace, lambda service: print("ready", flush=True))
     except AgentR1Error as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,8 @@ from typing import Any
 import pytest
 from agent_r1_wiki_search import backends, packages
 from agent_r1_wiki_search.building import build_index, file_source
-from agent_r1_wiki_search.excerpt import make_excerpt
 from agent_r1_wiki_search.plans import Plan, parts_of
-from agent_r1_wiki_search.tool import WikiSearch
+from agent_r1_wiki_search.tool import WikiSearch, make_excerpt
 from pydantic import ValidationError
 from tokenizers import Tokenizer
 
@@ -110,17 +108,19 @@ def test_an_isolated_tool_searches_an_index_and_counts_tokens(tmp_path: Path, in
 TEXT = "Žluťoučký kůň 🐎 says <|im_end|> and <tool_call> twice: it gallops unbelievably."
 
 
-@pytest.mark.parametrize("most", [1, 3, 7, 12, 20, 30])
-def test_a_text_has_at_most_so_many_tokens_of_the_policys_tokenizer(root: Path, most: int) -> None:
+def test_a_text_has_at_most_so_many_tokens_of_the_policys_tokenizer(root: Path) -> None:
     folder = root / "agent_r1_core" / "bundled" / "tiny"
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.encode_special_tokens = True
-    shown = make_excerpt(WikiSearch.Config(max_tokens=most, show="texts"), str(folder))(Passage("T", TEXT))
-    kept = shown.removesuffix(" ...")
-    assert TEXT.startswith(kept)
-    assert len(tokenizer.encode(kept, add_special_tokens=False)) <= most
-    more = TEXT[: len(kept) + 12]
-    assert len(tokenizer.encode(more, add_special_tokens=False)) > most, "it is cut where the limit is, not before"
+
+    def count(text: str) -> int:
+        return len(tokenizer.encode(text, add_special_tokens=False))
+
+    for most in (1, 3, 7, 12, 20, 30):
+        kept = make_excerpt(WikiSearch.Config(max_tokens=most, show="texts"), str(folder))(Passage("T", TEXT))
+        kept = kept.removesuffix(" ...")
+        assert TEXT.startswith(kept)
+        assert count(kept) <= most < count(TEXT[: len(kept) + 12]), "it is cut where the limit is, not before"
     whole = make_excerpt(WikiSearch.Config(max_tokens=1000), str(folder))(Passage("T", TEXT))
     assert whole == f"T\n{TEXT}"
 
@@ -145,11 +145,9 @@ def test_tokens_are_not_counted_without_the_policys_tokenizer(tmp_path: Path) ->
     [
         ({"backend": "bm25"}, {"index", "model", "rrf_k", "rrf_weights", "url", "effort", "query_prefix", "device"}),
         ({"backend": "tantivy", "index": "i"}, {"source", "stemmer", "model", "passage_prefix", "rrf_k"}),
-        ({"backend": "dense", "model": "m"}, {"stemmer", "effort", "rrf_weights", "cache"}),
         ({"backend": "hybrid", "index": "i"}, {"source", "stemmer", "query_prefix", "passage_prefix", "retries"}),
         ({"backend": "remote", "url": "http://h:1"}, {"corpus", "index", "model", "stemmer", "source", "rrf_k"}),
         ({"show": "titles"}, {"max_characters", "max_tokens"}),
-        ({"max_tokens": 5}, {"max_characters"}),
         ({"corpus": "c.jsonl"}, {"source"}),
     ],
 )
@@ -159,27 +157,17 @@ def test_options_without_effect_are_known(options: dict[str, Any], idle: set[str
     assert not set(found) & {*options, "top_k"}
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
+def test_incomplete_options_are_refused_and_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for options, sentence in (
         ({"backend": "dense"}, "backend: dense needs an index, or model: a folder or hub name"),
         ({"backend": "hybrid", "index": "i", "rrf_weights": [0, 0]}, "rrf_weights are both 0"),
-        ({"backend": "remote"}, "backend: remote needs url"),
-    ],
-)
-def test_incomplete_options_are_refused(options: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ValidationError, match=sentence):
-        WikiSearch.Config(**options)
-
-
-def test_a_missing_package_makes_a_backend_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    ):
+        with pytest.raises(ValidationError, match=sentence):
+            WikiSearch.Config(**options)
     monkeypatch.setattr(packages, "find_spec", lambda name: None)
-    config = WikiSearch.Config
-    assert WikiSearch.unavailable(config()) is None
-    assert "the package sentence-transformers is missing" in str(
-        WikiSearch.unavailable(config(backend="hybrid", model="m"))
-    )
-    assert "sentence-transformers and tantivy" in str(WikiSearch.unavailable(config(backend="hybrid", index="i")))
+    assert WikiSearch.unavailable(WikiSearch.Config()) is None
+    reason = str(WikiSearch.unavailable(WikiSearch.Config(backend="hybrid", index="i")))
+    assert "the package sentence-transformers and tantivy is missing" in reason
 
 
 def test_a_relative_model_folder_stays_what_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,4 +175,4 @@ def test_a_relative_model_folder_stays_what_it_was(tmp_path: Path, monkeypatch: 
     (tmp_path / "encoder").mkdir()
     assert WikiSearch.Config(backend="dense", model="encoder").model == str(tmp_path / "encoder")
     assert WikiSearch.Config(backend="dense", model="intfloat/e5-base-v2").model == "intfloat/e5-base-v2"
-    assert json.loads(WikiSearch.Config(index="i").model_dump_json())["index"] == str(tmp_path / "i")
+    assert WikiSearch.Config(index="i").index == str(tmp_path / "i")

@@ -250,12 +250,8 @@ def test_damage_to_any_file_is_seen_when_the_index_is_opened(write_corpus: Any) 
     (folder / "tantivy" / "meta.json").unlink()
     with pytest.raises(TaskError, match=r"meta\.json is missing"):
         open_folder(folder, "tantivy")
-
-
-def test_what_is_no_index_or_of_another_format_is_named(tmp_path: Path, write_corpus: Any) -> None:
     with pytest.raises(TaskError, match=r"there is no index in .*; build one with `agent-r1 wiki build`"):
-        open_folder(tmp_path, "tantivy")
-    folder, _ = built(write_corpus(numbered(3)))
+        open_folder(folder / "tantivy", "tantivy")
     with pytest.raises(ConfigError, match="was built for tantivy, not for dense; give backend tantivy"):
         open_folder(folder, "dense")
     manifest = json.loads((folder / FILE).read_text())

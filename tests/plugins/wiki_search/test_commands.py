@@ -1,4 +1,4 @@
-"""The plugin's own commands, in processes of their own."""
+"""Corpora, the cache of answers, and the commands of the plugin in processes of their own."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agent_r1_wiki_search.commands import bench, build, query
+from agent_r1_wiki_search.corpus import stream_corpus
+from agent_r1_wiki_search.remote import AnswerCache
+from agent_r1_wiki_search.searcher import Hit
 from agent_r1_wiki_search.serve_command import serve
 
-from agent_r1_core import Passage
+from agent_r1_core import Passage, TaskError
 from agent_r1_core.testing import CommandContract
 
 
@@ -77,3 +81,69 @@ def test_failures_are_one_sentence_and_an_exit_code(tmp_path: Path, write_corpus
         assert done.stderr.startswith("error: ")
         assert sentence in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+def hits(count: int) -> list[Hit]:
+    return [Hit(Passage(str(number), ""), 1.0) for number in range(count)]
+
+
+def test_what_was_used_last_stays_and_is_known_by_query_and_number_of_passages() -> None:
+    cache = AnswerCache(5)
+    for _ in range(5):  # what is put again counts once
+        cache.put("a", 2, hits(2))
+    cache.put("b", 2, hits(2))
+    assert cache.get("a", 2) == hits(2)
+    assert cache.get("a", 3) is None
+    cache.put("c", 2, hits(2))
+    assert [cache.get(query, 2) for query in "abc"] == [hits(2), None, hits(2)]
+    cache.put("large", 6, hits(6))
+    assert [cache.get("large", 6), cache.get("c", 2)] == [None, hits(2)], "what is too large drops nothing"
+    cache.put("empty", 2, [])
+    assert cache.get("empty", 2) == []
+    nothing = AnswerCache(0)
+    nothing.put("a", 1, [])
+    assert nothing.get("a", 1) is None
+
+
+def test_threads_share_it() -> None:
+    cache, queries = AnswerCache(20), [f"{name} {number}" for name in "abcd" for number in range(7)]
+
+    def use(query: str) -> str:
+        cache.put(query, 1, [Hit(Passage(query, ""), 1.0)])
+        found = cache.get(query, 1)
+        return found[0].passage.title if found else query
+
+    with ThreadPoolExecutor() as threads:
+        assert list(threads.map(use, queries * 70)) == queries * 70
+    assert sum(cache.get(query, 1) is not None for query in queries) == 20
+
+
+def write(folder: Path, content: Any) -> str:
+    path = folder / "corpus.json"
+    path.write_text(json.dumps(content))
+    return str(path)
+
+
+def test_an_object_of_titles_with_their_sentences_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path, {"Lyon": ["It is large.", " It lies on the Rhône."], "Alû": ["A demon."]})
+    assert list(stream_corpus(path)) == [
+        (f"record 1 of {path}", Passage("Lyon", "It is large. It lies on the Rhône.")),
+        (f"record 2 of {path}", Passage("Alû", "A demon.")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (
+            {"Lyon": ["It is large.", 3]},
+            "holds one JSON object, not a list of records; give a list of objects, one for",
+        ),
+        ([{f"Title {number:04}" * 9: [] for number in range(2000)}], " and 1992 more); give a file whose records have"),
+    ],
+)
+def test_what_is_no_corpus_is_told_in_a_few_words(tmp_path: Path, content: Any, sentence: str) -> None:
+    with pytest.raises(TaskError) as refusal:
+        list(stream_corpus(write(tmp_path, content)))
+    assert sentence in str(refusal.value)
+    assert len(str(refusal.value)) < 800

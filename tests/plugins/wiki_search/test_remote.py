@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import socket
-import socketserver
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -121,17 +120,15 @@ def titles(found: list[list[Hit]]) -> list[list[str]]:
     return [[hit.passage.title for hit in hits] for hits in found]
 
 
-def test_it_finds_what_the_service_finds_and_says_what_that_searches(connect, service: Scripted) -> None:
-    searcher = connect()
-    assert searcher.search(["a", "b"], 2) == [[Hit(Passage(query, ""), 1.0)] * 2 for query in "ab"]
-    assert service.requests == [{"queries": ["a", "b"], "top_k": 2}]
-    assert searcher.facts() == FACTS | {"backend": "remote", "served": "bm25", "url": service.url, "index": "1"}
-
-
-def test_a_service_that_still_loads_is_waited_for(connect, service: Scripted) -> None:
+def test_it_finds_what_the_service_finds_once_it_has_loaded_and_says_what_that_searches(
+    connect, service: Scripted
+) -> None:
     loading = {"status": "loading", "index": "", "facts": {}}
     service.healths += [(503, loading), (503, loading)]
-    assert connect().facts()["passages"] == 4
+    searcher = connect()
+    assert searcher.search(["a", "\ud800"], 2) == [[Hit(Passage(query, ""), 1.0)] * 2 for query in "a?"]
+    assert service.requests == [{"queries": ["a", "?"], "top_k": 2}], "what is no Unicode is asked as a question mark"
+    assert searcher.facts() == FACTS | {"backend": "remote", "served": "bm25", "url": service.url, "index": "1"}
 
 
 @pytest.mark.parametrize(
@@ -139,7 +136,6 @@ def test_a_service_that_still_loads_is_waited_for(connect, service: Scripted) ->
     [
         ((404, b"<html>"), r"what answers at http://\S+ is no search service; correct the option url"),
         ((200, {"status": "ready"}), "is no search service"),
-        ((200, ["ready"]), "is no search service"),
         ((503, {"status": "stopping", "index": "1", "facts": FACTS}), "is stopping; try again"),
         ((403, {"error": "this service answers to localhost"}), "refuses: this service answers to localhost"),
         ((502, b""), r"does not answer \(status 502\); start it with"),
@@ -159,20 +155,19 @@ def test_a_service_that_is_not_there_is_one_sentence() -> None:
         RemoteSearcher(url, retries=1)
 
 
-@pytest.mark.parametrize("failure", [None, (503, {"error": "busy"}), (502, b""), (504, b"")])
-def test_a_search_that_failed_on_the_way_is_repeated(connect, service: Scripted, failure: Reply | None) -> None:
-    searcher, call = connect(retries=2), Call()
-    service.script += [failure, failure]
-    assert titles(searcher.search(["a"], 1, call)) == [["a"]]
-    assert (call.repeats, call.away) == (2, False)
-
-
-def test_a_repetition_that_would_come_too_late_is_not_waited_for(connect, service: Scripted) -> None:
-    searcher = connect()
+def test_a_search_that_failed_on_the_way_is_repeated_unless_that_would_come_too_late(
+    connect, service: Scripted
+) -> None:
+    searcher = connect(retries=2)
+    for failure in (None, (503, {"error": "busy"}), (502, b"")):
+        service.script += [failure, failure]
+        assert titles(searcher.search(["a"], 1, call := Call())) == [["a"]]
+        assert (call.repeats, call.away) == (2, False)
     service.script.append((503, {"error": "busy"}, "3600"))
+    before = len(service.requests)
     with pytest.raises(Unavailable):
         searcher.search(["a"], 1)
-    assert len(service.requests) == 1
+    assert len(service.requests) == before + 1
 
 
 def test_while_the_service_is_away_calls_try_once_and_it_is_said_once(
@@ -223,35 +218,29 @@ def test_what_another_index_answers_is_withheld_until_the_first_is_back(
     assert titles(searcher.search(["new"], 1)) == [["new"]]
 
 
+RIGHT = json.dumps(answer({"queries": ["a"], "top_k": 1})[1])[:-1]
+
+
 @pytest.mark.parametrize(
     "reply",
     [
         {"results": [], "index": "1"},
         {"results": [[{"title": "a"}]], "index": "1"},
-        {"results": None, "index": "1"},
-        {"index": "1"},
         [],
-        b"<html>",
         b"\xff",
         b"[" * 200_000,
+        f'{RIGHT}, "beside": {"[" * 500 + "]" * 500}}}'.encode(),
+        f'{RIGHT}, "beside": [{"[]," * 500_000}0]}}'.encode(),
     ],
 )
-def test_an_answer_that_makes_no_sense_is_an_error(connect, service: Scripted, reply: Any) -> None:
+def test_an_answer_that_makes_no_sense_or_would_take_much_memory_is_an_error(
+    connect, service: Scripted, reply: Any
+) -> None:
     searcher = connect()
     service.script.append((200, reply))
     with pytest.raises(Unavailable, match="does not fit the question"):
         searcher.search(["a"], 1)
-    assert titles(searcher.search(["a"], 1)) == [["a"]]
-
-
-@pytest.mark.parametrize("beside", ["[" * 500 + "]" * 500, "[" + "[]," * 500_000 + "0]"])
-def test_an_answer_that_would_take_much_memory_is_not_read(connect, service: Scripted, beside: str) -> None:
-    searcher = connect()
-    right = json.dumps(answer({"queries": ["a"], "top_k": 1})[1])
-    service.script.append((200, f'{right[:-1]}, "beside": {beside}}}'.encode()))
-    with pytest.raises(Unavailable, match="does not fit the question"):
-        searcher.search(["a"], 1)
-    service.script.append((200, f'{right[:-1]}, "beside": [1]}}'.encode()))
+    service.script.append((200, f'{RIGHT}, "beside": [1]}}'.encode()))
     assert titles(searcher.search(["a"], 1)) == [["a"]]
 
 
@@ -261,30 +250,18 @@ def test_a_query_is_asked_once_and_then_known(connect, service: Scripted) -> Non
     assert titles(searcher.search(["b", "c"], 1)) == [["b"], ["c"]]
     searcher.search(["a"], 2)
     assert [request["queries"] for request in service.requests] == [["a", "b"], ["c"], ["a"]]
+    forgetful = connect(cache=0)
+    assert forgetful.search(["a"], 1) == forgetful.search(["a"], 1)
+    assert len(service.requests) == 5
 
 
-def test_without_a_cache_everything_is_asked(connect, service: Scripted) -> None:
-    searcher = connect(cache=0)
-    assert searcher.search(["a"], 1) == searcher.search(["a"], 1)
-    assert len(service.requests) == 2
-
-
-def test_text_that_is_no_unicode_reaches_the_service(connect, service: Scripted) -> None:
-    connect().search(["a\ud800"], 1)
-    assert service.requests[0]["queries"] == ["a?"]
-
-
-def test_a_service_that_never_answers_costs_the_call_no_more_than_its_time(connect, service: Scripted) -> None:
-    searcher = connect()
-    with service.lock, pytest.raises(Unavailable):  # the lock keeps the service from answering
-        searcher.search(["a"], 1, Call(time.monotonic() + 0.2))
-    assert titles(searcher.search(["a"], 1)) == [["a"]]
-
-
-def test_an_endless_answer_ends_with_the_call(
+def test_no_answer_and_an_endless_one_end_with_the_call(
     connect, service: Scripted, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     searcher = connect(retries=0)
+    with service.lock, pytest.raises(Unavailable):  # the lock keeps the service from answering
+        searcher.search(["a"], 1, Call(time.monotonic() + 0.2))
+    assert titles(searcher.search(["a"], 1)) == [["a"]]
     service.script.append((200, "endless"))
     with pytest.raises(Unavailable):
         searcher.search(["a"], 1, Call(time.monotonic() + 0.2))
@@ -295,65 +272,6 @@ def test_an_endless_answer_ends_with_the_call(
     with pytest.raises(Unavailable):
         searcher.search(["a"], 1, Call(time.monotonic() + 3600))
     assert "its answer is longer than 10000 bytes" in caplog.text
-
-
-ANSWER = json.dumps(HEALTH).encode()
-REST = b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(ANSWER), ANSWER)
-DRIPS = {
-    "a status line": (b"HTTP/1.1 200 ", b"O", b"\r\n" + REST),
-    "a header": (b"HTTP/1.1 200 OK\r\nx: ", b"a", b"\r\n" + REST),
-    "informational answers": (b"", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 200 OK\r\n" + REST),
-    "a body": (b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n", b" ", ANSWER),
-}
-"""What an answer begins with, what then comes many times, and the rest."""
-
-
-class Dripping(socketserver.ThreadingTCPServer):
-    """Sends its answers in pieces, for seconds; whoever still waits then gets the rest."""
-
-    def __init__(self, answer: tuple[bytes, bytes, bytes]) -> None:
-        super().__init__(("127.0.0.1", 0), Tap)
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-        self.answer = answer
-        self.pieces = 1
-        self.outlasted = 0
-        """Clients that waited for the rest of more than one piece."""
-
-
-class Tap(socketserver.StreamRequestHandler):
-    server: Dripping
-
-    def handle(self) -> None:
-        (first, piece, rest), pieces = self.server.answer, self.server.pieces
-        with contextlib.suppress(OSError):  # the client has had enough
-            while self.rfile.readline() != b"\r\n":
-                pass
-            self.wfile.write(first)
-            for _ in range(pieces):
-                self.wfile.write(piece)
-                threading.Event().wait(0.01)
-            self.wfile.write(rest)
-            self.server.outlasted += pieces > 1
-
-
-@pytest.mark.parametrize("what", DRIPS)
-def test_an_answer_that_drips_ends_with_the_call(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Dripping(DRIPS[what]) as service:
-        thread = threading.Thread(target=service.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            searcher = RemoteSearcher(service.url, retries=0)
-            service.pieces = 400
-            with pytest.raises(Unavailable):
-                searcher.search(["a"], 1, Call(time.monotonic() + 0.2))
-            searcher.close()
-            monkeypatch.setattr(connection, "CALL_SECONDS", 0.2)
-            with pytest.raises(ToolError, match=r"does not answer \(ReadTimeout: timed out\); start it with"):
-                RemoteSearcher(service.url, retries=0)
-        finally:
-            service.shutdown()
-            thread.join()
-    assert service.outlasted == 0
 
 
 def test_closing_leaves_no_connection_and_no_thread(service: Scripted) -> None:

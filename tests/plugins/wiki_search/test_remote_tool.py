@@ -13,7 +13,7 @@ import pytest
 from agent_r1_wiki_search.tool import WikiSearch
 
 from agent_r1_core import Task, ToolCall, ToolContext, ToolResources
-from agent_r1_core.metrics.means import mean_of_sum
+from agent_r1_core.metrics.rollouts import mean_of_sum
 from agent_r1_core.testing import ToolContract
 from agent_r1_core.tools.tool_runner import ToolRunner
 

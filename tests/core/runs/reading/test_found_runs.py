@@ -23,6 +23,7 @@ def test_runs_are_found_however_deep_and_named_by_their_folder(tmp_path: Path) -
     make(tmp_path, "hidden").rename(tmp_path / ".old-one")
     (tmp_path / "notes.txt").write_text("none")
     assert FoundRuns([tmp_path]).all() == {"one": one, "two": two}
+    assert (tmp_path / ".old-one").is_dir(), "looking puts back no run that is being replaced"
     assert FoundRuns([one, two / "config.yaml", one]).all() == {"one": one, "two": two}
     deep = make(tmp_path.joinpath(*"abcde"), "deep")
     make(tmp_path.joinpath(*"abcdef"), "deeper")
@@ -77,9 +78,3 @@ def test_a_place_without_runs_is_refused_when_it_is_no_folder(tmp_path: Path) ->
     for place in ("file", "nowhere"):
         with pytest.raises(RunError, match="give a run or a folder with runs"):
             FoundRuns([tmp_path / place])
-
-
-def test_looking_puts_back_no_run_that_is_being_replaced(tmp_path: Path) -> None:
-    make(tmp_path, "run").rename(tmp_path / ".old-run")
-    assert FoundRuns([tmp_path]).all() == {}
-    assert [path.name for path in tmp_path.iterdir()] == [".old-run"]

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from agent_r1_core.config.yaml_text import dump
+from agent_r1_core.errors import RunError
 from agent_r1_core.runs.reading.metrics_tail import MetricsTail
-from agent_r1_core.runs.reading.summary import POINTS, RunSummary, SummaryReader
+from agent_r1_core.runs.reading.summary import POINTS, RunSummary, SummaryReader, read_sections
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.trajectories import make_trajectory
 
@@ -168,3 +170,28 @@ def test_the_best_score_is_of_the_metric_that_chooses_checkpoints(
     best = RunSummary.of(run).best
     assert best is not None
     assert (best.score.mean, best.step) == shown
+
+
+SECTIONS = {
+    "model": {"name": "tiny", "lora": None},
+    "env": {"system_prompt": "First line.\n\ntraining: not a section\n  steps: 3\n", "name": "qa"},
+    "tools": [{"name": "wiki_search"}],
+    "training": {"steps": 25, "lr": 1e-6},
+    "deterministic": False,
+    "sources": {"training.steps": "a.yaml, line 3"},
+}
+
+
+@pytest.mark.parametrize("names", [("model",), ("training", "sources"), ("env", "tools"), ("deterministic",), SECTIONS])
+def test_sections_are_those_of_the_whole(tmp_path: Path, names: tuple[str, ...]) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(dump(SECTIONS))
+    assert read_sections(path, [*names, "gone"]) == {name: SECTIONS[name] for name in names}
+
+
+@pytest.mark.parametrize("content", [b"training: [", b"\xff", b"- a\n", b""])
+def test_damage_of_a_configuration_is_one_sentence(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_bytes(content)
+    with pytest.raises(RunError, match=r"config\.yaml is damaged: it is not what agent-r1 wrote"):
+        read_sections(path, ["training"])

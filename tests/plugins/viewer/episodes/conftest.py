@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -106,9 +105,6 @@ def planted(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_trajectories(path, PLANTED, [*trained, greedy, dropped], numbers_of(trained))
     half = run / "trajectories/step_000001.parquet"
     half.write_bytes(half.read_bytes()[:5000])
-    record = run / "evaluations/step_000003.json"
-    record.write_text(json.dumps(json.loads(record.read_text()) | {"trajectories": {"sea": "step_000003.sea.parquet"}}))
-    write_trajectories(run / "evaluations/step_000003.sea.parquet", 3, [tale(0), stumbling_tale()])
     return run
 
 

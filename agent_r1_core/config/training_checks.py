@@ -1,0 +1,240 @@
+"""Checks of what is trained: options against each other and the algorithm, health monitors without effect (LAW 8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_r1_core.config.keys import Key, key_text
+from agent_r1_core.config.reward_checks import check_process_rewards
+from agent_r1_core.health.monitors import MONITORS
+
+if TYPE_CHECKING:
+    from agent_r1_core.config.checks import Setup
+    from agent_r1_core.config.models import RunConfig
+    from agent_r1_core.contracts.algorithm import Algorithm
+    from agent_r1_core.health.rule import Need
+
+_CORRECTION: Key = ("training", "staleness_correction")
+_CLIPS = ("clip_low", "clip_high", "dual_clip", "value_clip")
+"""Options of algorithms that limit how far an update moves from the policy that sampled."""
+
+
+def check_training(setup: Setup) -> None:
+    """Check the options of training, and those of the algorithm."""
+    _offload(setup)
+    _sampling(setup)
+    _algorithm(setup)
+    _amounts(setup)
+    _warn(setup)
+
+
+def _algorithm(setup: Setup) -> None:
+    """Report training options that this algorithm does not use, and those that contradict it."""
+    block, training = setup.block("algorithm"), setup.config.training
+    if block is None:
+        return
+    algorithm = block.cls(block.config)
+    if "critic" not in algorithm.roles():
+        for option in ("critic_lr", "critic_warmup"):
+            setup.idle(("training", option), f"the algorithm {block.name} has no critic")
+    if not algorithm.uses_old_logprobs(training.epochs, training.minibatches):
+        text = (
+            "with training.epochs=1 and training.minibatches=1 each rollout gets a single optimiser step, and the "
+            f"algorithm {block.name} needs no log-probs from before it"
+        )
+        setup.idle(("training", "old_logprobs"), text)
+    elif training.old_logprobs == "engine" and training.importance_clip is not None:
+        text = "training.old_logprobs=engine takes the sampler's own log-probs, so that every importance weight is 1"
+        setup.idle(("training", "importance_clip"), text)
+    if not algorithm.asks_for_more() and algorithm.config.filter != "resample":
+        text = f"the algorithm {block.name} never asks for more episodes, and algorithm.filter is not resample"
+        setup.idle(("training", "extra_rollouts"), text)
+    if algorithm.config.filter != "none" and training.samples_per_task == 1:
+        text = f"is {algorithm.config.filter}, which keeps no group of one; set training.samples_per_task to 2 or more"
+        setup.problems.add(("algorithm", "filter"), text)
+    if training.samples_per_task == 1 and algorithm.compares_samples():
+        setup.warnings.append(
+            f"training.samples_per_task=1: the algorithm {block.name} compares the episodes of a group and learns "
+            "nothing from groups of one"
+        )
+    if algorithm.needs_every_trajectory():
+        text = f"the algorithm {block.name} with these options has a gradient on every episode"
+        setup.idle(("training", "skip_without_gradient"), text)
+    idle = idle_monitors(setup.config, block.name, algorithm)
+    for key in list(setup.problems.draft.sources):
+        if len(key) > 1 and key[0] == "health" and key[1] in idle and key[2:] != ("every",):
+            setup.idle(key, idle[str(key[1])])
+    check_process_rewards(setup, algorithm, block.name)
+    _staleness(setup, algorithm, block.name)
+    _demonstrations(setup, algorithm, block.name)
+
+
+def _staleness(setup: Setup, algorithm: Algorithm, name: str) -> None:
+    """Check training.max_staleness and what depends on it."""
+    training = setup.config.training
+    if not training.max_staleness:
+        setup.idle(_CORRECTION, "training.max_staleness is 0")
+        return
+    if training.epochs * training.minibatches == 1:
+        text = (
+            "with training.epochs=1 and training.minibatches=1 each rollout gets a single optimiser step, whose policy "
+            "is the one before the update, so that decoupled and truncated are the same"
+        )
+        source = setup.problems.draft.source(_CORRECTION)
+        if source.origin:  # of a run from when this was no error: it can be resumed
+            setup.warnings.append(f"{key_text(_CORRECTION)} ({source.text}) has no effect here: {text}")
+        else:
+            setup.idle(_CORRECTION, text)
+    key = ("training", "max_staleness")
+    if setup.config.deterministic:
+        setup.problems.add(("deterministic",), "repeats no run whose rollouts overlap; set training.max_staleness=0")
+    if setup.config.distributed.placement == "colocated":
+        setup.problems.add(key, "needs rollouts and updates on different devices; set distributed.placement=separate")
+    if algorithm.asks_for_more() or algorithm.config.filter == "resample":
+        asks = f"the algorithm {name}" if algorithm.asks_for_more() else "algorithm.filter=resample"
+        text = f"draws the tasks of later steps ahead, and {asks} may ask for more within a step; set it to 0"
+        setup.problems.add(key, text)
+    if training.staleness_correction == "truncated":
+        setup.idle(("training", "old_logprobs"), "training.staleness_correction=truncated needs none")
+    elif training.old_logprobs == "engine":
+        text = "takes the stale policy for the one before the update; set training.old_logprobs=learner"
+        setup.problems.add(("training", "old_logprobs"), text)
+
+
+def _demonstrations(setup: Setup, algorithm: Algorithm, name: str) -> None:
+    """Refuse what needs log-probs or returns of the policy's own episodes; say where observations come from."""
+    observations, training = algorithm.demonstrations(), setup.config.training
+    if observations is None:
+        return
+    problems = setup.problems
+    if training.samples_per_task != 1:
+        text = f"must be 1, not {training.samples_per_task}: the algorithm {name} plays the one demonstration of a task"
+        problems.add(("training", "samples_per_task"), text)
+    if training.max_staleness:
+        text = f"must be 0: the algorithm {name} learns from demonstrations, which no version of the policy sampled"
+        problems.add(("training", "max_staleness"), text)
+    if training.importance_clip is not None:
+        text = "weighs tokens by what the engine said of them, and it sampled none of a demonstration; set it to null"
+        problems.add(("training", "importance_clip"), text)
+    if training.old_logprobs == "engine":
+        text = "names log-probs that demonstrations have not; set training.old_logprobs=learner"
+        problems.add(("training", "old_logprobs"), text)
+    whence = "the run's own tools" if observations == "tools" else "the demonstrations"
+    setup.notes.append(f"{name} learns from demonstrations; what tools answer in them comes from {whence}")
+
+
+def _offload(setup: Setup) -> None:
+    """Check training.cpu_offload, which FSDP2 does for ranks with GPUs."""
+    config, key = setup.config, ("training", "cpu_offload")
+    if not config.training.cpu_offload:
+        return
+    if not config.distributed.learner_workers:
+        text = "needs a learner worker; set distributed.rollout_workers and distributed.learner_workers to 1 or more"
+        setup.problems.add(key, text)
+    elif config.deterministic or config.model.device == "cpu" or config.distributed.gpus_per_learner_worker == 0:
+        setup.problems.add(key, "has no effect here: the learner workers compute on the CPU; set it to false")
+
+
+def _sampling(setup: Setup) -> None:
+    """Require unmodified sampling: training needs log-probs of the distribution that was sampled (LAW 2)."""
+    engine = setup.config.engine.config
+    for option, neutral in (("top_p", 1.0), ("top_k", 0)):
+        value = getattr(engine, option)
+        if value != neutral:
+            text = f"must be {neutral} in training, not {value}: the learner trains the whole distribution"
+            setup.problems.add(("engine", option), text)
+    if engine.temperature <= 0:
+        text = f"must be above 0 in training, not {engine.temperature}: a greedy policy explores nothing"
+        setup.problems.add(("engine", "temperature"), text)
+    if setup.config.deterministic and setup.config.model.device == "cuda":
+        setup.problems.add(("deterministic",), "needs the CPU, and model.device is cuda; set model.device=cpu")
+
+
+def _amounts(setup: Setup) -> None:
+    training = setup.config.training
+    episodes = training.tasks_per_step * training.samples_per_task
+    if training.minibatches > episodes:
+        text = f"must be at most {episodes}, the episodes of a step, not {training.minibatches}"
+        setup.problems.add(("training", "minibatches"), text)
+    for option in ("warmup_steps", "critic_warmup"):
+        if getattr(training, option) >= training.steps:
+            text = (
+                f"is {getattr(training, option)} and must be below training.steps={training.steps}; change one of them"
+            )
+            setup.problems.add(("training", option), text)
+            return
+    if training.warmup_steps + training.critic_warmup >= training.steps:
+        text = (
+            f"starts after the critic's warm-up, and {training.warmup_steps} + {training.critic_warmup} steps are not "
+            f"below training.steps={training.steps}; change one of them"
+        )
+        setup.problems.add(("training", "warmup_steps"), text)
+
+
+def _warn(setup: Setup) -> None:
+    training = setup.config.training
+    longest = setup.config.env.config.max_tokens
+    if longest > training.max_tokens_per_microbatch:
+        setup.warnings.append(
+            f"an episode may have env.max_tokens={longest} tokens; one that is longer than "
+            f"training.max_tokens_per_microbatch={training.max_tokens_per_microbatch} gets a micro-batch of its own"
+        )
+    evaluation, checkpoint = setup.config.evaluation, setup.config.checkpoint
+    if checkpoint.best is not None and evaluation.every % checkpoint.every:
+        setup.warnings.append(
+            f"evaluation.every={evaluation.every} is not a multiple of checkpoint.every={checkpoint.every}: a step "
+            f"without a checkpoint cannot become the best one, even if it is evaluated"
+        )
+    clips = [name for name in _CLIPS if setup.user_set(("algorithm", name))]
+    if clips and training.epochs * training.minibatches == 1:
+        setup.warnings.append(
+            f"algorithm.{clips[0]} never acts: with training.epochs=1 and training.minibatches=1 each rollout is "
+            f"learnt from once, by the policy that sampled it"
+        )
+
+
+def idle_monitors(config: RunConfig, name: str, algorithm: Algorithm) -> dict[str, str]:
+    """The keys of the section `health` without effect, and why.
+
+    Args:
+        name: the algorithm's.
+    """
+    lacking = _lacking(config, name, algorithm)
+    idle = {one.name: lacking[one.needs] for one in MONITORS if one.needs is not None and one.needs in lacking}
+    if not algorithm.needs_spread():
+        spread = [one.name for one in MONITORS if one.needs in ("groups", "single episodes")]
+        idle |= dict.fromkeys(spread, f"the algorithm {name} learns from equal returns, too")
+    if algorithm.demonstrations() is not None:
+        idle |= {one.name: f"the algorithm {name} learns from demonstrations" for one in MONITORS if one.of_policy}
+    if not any(monitor.severe and monitor.name not in idle for monitor, _ in config.health.rules()):
+        idle["early_stop"] = "no severe monitor is on"
+    return idle
+
+
+def _lacking(config: RunConfig, name: str, algorithm: Algorithm) -> dict[Need, str]:
+    """What this configuration has not, and why that leaves a monitor without effect."""
+    training = config.training
+    lacking: dict[Need, str] = {}
+    if not config.tools:
+        lacking["tools"] = "there are no tools"
+    if training.samples_per_task == 1:
+        lacking["groups"] = "training.samples_per_task=1 gives no groups to compare"
+    else:
+        lacking["single episodes"] = "it stands in for the monitors of groups where training.samples_per_task=1"
+    if "reference" not in algorithm.roles():
+        lacking["reference"] = f"the algorithm {name} has no reference here"
+    if "critic" in algorithm.roles():
+        lacking["no critic"] = f"the algorithm {name} has a critic"
+    if training.epochs * training.minibatches == 1:
+        lacking["several passes"] = (
+            "with training.epochs=1 and training.minibatches=1 the policy has not moved when the loss is computed"
+        )
+    if training.max_staleness:
+        lacking["one version"] = "training.max_staleness lets the groups mix versions"
+    if training.importance_clip is None and not training.max_staleness:
+        lacking["importance weights"] = "training.importance_clip is null"
+    if config.health.information is None or not config.health.information.every:
+        lacking["measurements"] = "health.information.every is 0"
+    if not config.evaluation.every:
+        lacking["evaluations"] = "evaluation.every is 0"
+    return lacking

@@ -1,0 +1,111 @@
+"""What a trainer passes on of its steps: to trackers, and to the listener what gives cause for a note, once.
+
+A tracker's exception is reported once and never stops training (LAW 9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from agent_r1_core.contracts.tracker import RunInfo, Tracker
+from agent_r1_core.errors import AgentR1Error, EpisodeError
+from agent_r1_core.metrics import Catalogue
+
+if TYPE_CHECKING:
+    from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.evaluation.listener import Listener
+    from agent_r1_core.rollout import RolloutResult
+    from agent_r1_core.trajectory import Trajectory
+
+
+@dataclass
+class Trackers:
+    """Forwards every call to each tracker that still works."""
+
+    trackers: Sequence[Tracker]
+    report: Callable[[str], None]
+    broken: set[int] = field(default_factory=set)
+
+    def open(self, run: RunInfo) -> None:
+        """Start or continue a run.
+
+        Raises:
+            AgentR1Error: a tracker reports that it cannot be used here, for example because a package is missing.
+        """
+        self._each("open", run, expected=AgentR1Error)
+
+    def log(self, step: int, metrics: Mapping[str, float], shown: Sequence[Trajectory]) -> None:
+        self._each("log", step, metrics)
+        if shown:
+            self._each("log_trajectories", step, shown)
+
+    def close(self) -> None:
+        self._each("close")
+
+    def _each(self, method: str, *arguments: Any, expected: type[Exception] | tuple[()] = ()) -> None:
+        for index, tracker in enumerate(self.trackers):
+            if index in self.broken:
+                continue
+            try:
+                getattr(tracker, method)(*arguments)
+            except expected:
+                raise
+            except Exception as error:
+                self.broken.add(index)
+                self.report(
+                    f"tracker {tracker.name} failed in {method} ({type(error).__name__}: {error}) and is not used "
+                    f"any more; metrics.jsonl has everything"
+                )
+
+
+class StepNotes:
+    """Tells a listener of failed episodes, of warnings of the algorithm and of metrics that nobody declares."""
+
+    def __init__(self, listener: Listener, catalogue: Catalogue) -> None:
+        self._listener = listener
+        self._catalogue = catalogue
+        self._told: set[str] = set()
+        """Warnings that were passed on."""
+
+    def failures(self, step: int, rollout: RolloutResult, played_before: bool) -> None:
+        """Tell of episodes that failed at every attempt.
+
+        Args:
+            played_before: whether the step before had episodes that did not fail.
+
+        Raises:
+            EpisodeError: all episodes failed, and those of the step before did too, or there was none.
+        """
+        if not rollout.dropped:
+            return
+        failed, reason = len(rollout.dropped), rollout.dropped[0].reason
+        if not rollout.groups and not played_before:
+            raise EpisodeError(f"step {step}: all {failed} episodes failed at every attempt; the first: {reason}")
+        total = failed + len(rollout.trajectories) + len(rollout.baselines)
+        self._listener.note(f"step {step}: {failed} of {total} episodes failed permanently and are left out: {reason}")
+
+    def warnings(self, step: int, warnings: Sequence[str]) -> None:
+        for warning in warnings:
+            if warning not in self._told:
+                self._listener.note(f"step {step}: {warning}")
+                self._told.add(warning)
+
+    def undeclared(self, metrics: Mapping[str, float]) -> None:
+        """Name the metrics that no component declares."""
+        names = self._catalogue.undeclared(metrics)
+        if names:
+            self._listener.note(
+                f"the metrics {', '.join(names)} are reported but not declared; declare each as a Metric, with its "
+                "meaning, in `metrics` of the component that reports it"
+            )
+
+
+def catalogue_of(resolved: ResolvedConfig) -> Catalogue:
+    """The catalogue of a run with this configuration."""
+    config = resolved.config
+    blocks = [("algorithm", config.algorithm), ("env", config.env), *(("tool", block) for block in config.tools)]
+    blocks += [("score", block) for block in config.scores]
+    components = [(kind, resolved.registry.load(kind, block.name)) for kind, block in blocks]
+    return Catalogue.with_components((kind, loaded.record.canonical, loaded.cls) for kind, loaded in components)

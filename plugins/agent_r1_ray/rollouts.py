@@ -1,0 +1,126 @@
+"""Rollouts on Ray: several workers behind the role that the trainer knows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import ray
+
+from agent_r1_core.errors import RunError
+from agent_r1_core.rollout.plan import plan_episodes
+from agent_r1_core.rollout.result import CallCounts, RolloutResult
+from agent_r1_core.work import working
+from agent_r1_ray.dispatcher import Dispatcher
+from agent_r1_ray.rollout_worker import RayWorker
+from agent_r1_ray.weights import in_parts
+from agent_r1_ray.writer import Writer
+
+if TYPE_CHECKING:
+    from agent_r1_core.assembly.blueprint import Blueprint
+    from agent_r1_core.contracts.token_numbers import TokenNumbers
+    from agent_r1_core.rollout import OnEpisode, RolloutRequest
+    from agent_r1_core.rollout.plan import EpisodePlan
+    from agent_r1_core.runs.call_log import CallLog
+    from agent_r1_core.trajectory import Trajectory
+    from agent_r1_ray.cluster import Placement
+    from agent_r1_ray.crew import Crew
+
+
+class RayRollouts:
+    """Rollouts of several workers.
+
+    Args:
+        spec: Ray's reference to the WorkerSpec of the blueprint.
+        crew: where workers come from, and are left in the end.
+        note: receives sentences for the user.
+    """
+
+    def __init__(
+        self, blueprint: Blueprint, spec: Any, placement: Placement, crew: Crew, note: Callable[[str], None]
+    ) -> None:
+        config = blueprint.resolved.config
+        self._dispatcher = Dispatcher(
+            lambda number: RayWorker(number, spec, placement, crew),
+            placement.players,
+            config.engine.config.max_episodes,
+            config.deterministic,
+            note,
+        )
+        self._seed = config.seed
+        self._dtype = blueprint.hardware.dtype
+        self._told = CallCounts()
+        """The calls that results have told of: where rollouts overlap, each call counts in one of them."""
+        self._writer = Writer()
+
+    async def start(self) -> None:
+        """Start all workers."""
+        with working("starting rollout workers"):
+            await self._dispatcher.start()
+
+    def tools(self, split: str) -> dict[str, dict[str, Any]]:
+        """The facts about a task set's tools that a report states."""
+        facts: dict[str, dict[str, Any]] = self._dispatcher.tools[split]
+        return facts
+
+    def log_calls(self, log: CallLog) -> None:
+        """No tool runs in this process."""
+
+    async def collect(self, request: RolloutRequest, on_episode: OnEpisode | None = None) -> RolloutResult:
+        """Play the request; every worker plays a part of it.
+
+        Raises:
+            EngineError: other weights are served than the request names, or no worker is left.
+            ConfigError, ModelError, PluginError: a retry would not help.
+        """
+        begun = time.perf_counter()
+        plans, finished = plan_episodes(request, self._seed), dict[int, "Trajectory"]()
+
+        def keep(plan: EpisodePlan, trajectory: Trajectory) -> None:
+            finished[plan.index] = trajectory
+            if on_episode is not None:
+                on_episode(trajectory)
+
+        await self._dispatcher.play(plans, keep, split=request.split, greedy=request.greedy, version=request.version)
+        episodes, counts = [finished[plan.index] for plan in plans], self._dispatcher.counts()
+        told, self._told = self._told, counts
+        return RolloutResult.of(request, episodes, time.perf_counter() - begun, counts - told)
+
+    async def rest(self) -> None:
+        """Let the workers free memory until the next weights."""
+        await self._dispatcher.rest()
+
+    async def load_weights(self, weights: Any, version: int) -> None:
+        """Serve these weights: those of a learner on Ray, or tensors of this process."""
+        parts = weights
+        if isinstance(weights, Mapping):
+            parts = await asyncio.to_thread(lambda: [ray.put(one) for one in in_parts(weights.items(), self._dtype)])
+        await self._dispatcher.load_weights(parts, version)
+
+    async def write(
+        self, file: Path, step: int | None, trajectories: Sequence[Trajectory], numbers: TokenNumbers | None = None
+    ) -> None:
+        """Begin to write a file of trajectories; it is on disk when `written` returns.
+
+        Raises:
+            RunError: the one before it could not be written.
+        """
+        await self._writer.begin(file, step, trajectories, numbers)
+
+    async def written(self) -> None:
+        """Wait until all files are on disk.
+
+        Raises:
+            RunError: one could not be written.
+        """
+        await self._writer.wait()
+
+    async def close(self) -> None:
+        """Leave all workers to the crew, when all files are on disk."""
+        with suppress(RunError):  # `written` is there for whoever wants to know
+            await self.written()
+        await self._dispatcher.close()

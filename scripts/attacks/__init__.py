@@ -1,1 +1,0 @@
-"""Modules of torture.py: what is tried, part by part."""

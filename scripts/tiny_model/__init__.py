@@ -1,1 +1,0 @@
-"""What the makers of the bundled models share: tokenizer, demonstrations, supervised training, playing."""

@@ -1,1 +1,0 @@
-"""What make_worlds_model.py teaches: aimless play."""

@@ -1,0 +1,181 @@
+"""The task source `miniwiki`: stable tasks, from worlds that share nothing between splits and hold every answer."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import asdict
+from typing import ClassVar
+
+import bm25s
+import pytest
+import Stemmer
+from agent_r1_miniwiki.grammar import COMPARISONS, RELATIONS, SENTENCES, chains
+from agent_r1_miniwiki.source import MiniWiki
+from agent_r1_miniwiki.world import World, split_of
+from pydantic import ValidationError
+
+from agent_r1_core.errors import TaskError
+from agent_r1_core.testing import TaskSourceContract
+from agent_r1_core.trajectory import Task
+
+
+class TestMiniwiki(TaskSourceContract):
+    component = MiniWiki
+    config: ClassVar = {"size": 20}
+
+
+def source(**options: object) -> MiniWiki:
+    return MiniWiki(MiniWiki.Config(**options))
+
+
+def test_tasks_are_drawn_evenly_and_the_same_again() -> None:
+    few, many = source(size=50).load(), source(size=300).load()
+    assert [asdict(task) for task in few] == [asdict(task) for task in many[:50]]
+    assert {(task.metadata["hops"], task.metadata["kind"]) for task in many} == {(2, "compositional"), (2, "bridge")}
+    counts = Counter(tuple(task.metadata["chain"]) for task in source(split="eval", size=200).load())
+    assert len(counts) == 19
+    assert max(counts.values()) - min(counts.values()) <= 1
+    every = source(size=2000, hops=(1, 2, 3), kinds=("compositional", "bridge", "comparison")).load()
+    assert len({task.id for task in every}) == 2000
+    assert all(len(task.answers) == 1 for task in every)
+
+
+def test_the_corpus_holds_every_passage_that_a_task_needs_once() -> None:
+    miniwiki = source(split="eval", size=200, worlds=3)
+    titles = [passage.title for passage in miniwiki.corpus()]
+    assert len(titles) == len(set(titles)) == 3 * 120
+    assert {title for task in miniwiki.load() for title in task.metadata["path"]} <= set(titles)
+
+
+def test_seeds_and_splits_give_other_questions() -> None:
+    prompts = [{t.prompt for t in source(**o).load()} for o in ({}, {"seed": 1}, {"split": "eval"})]
+    assert len(prompts[0] & prompts[1]) < 50, "worlds of one split may share names, not facts"
+    assert not prompts[0] & prompts[2]
+
+
+def test_questions_begin_with_the_types_that_they_are_about() -> None:
+    every = ["compositional", "bridge", "comparison"]
+    for types in (["film"], ["person"], ["company", "city"]):
+        source = MiniWiki(MiniWiki.Config(hops=[1, 2], kinds=every, about=types, size=200))
+        began = {world.entities[task.metadata["path"][0]].type for task, world in _with_worlds(source)}
+        assert began == set(types)
+    assert MiniWiki(MiniWiki.Config(about=["film", "person", "company", "city"])).load() == MiniWiki().load()
+
+
+def _with_worlds(source: MiniWiki) -> list[tuple[Task, World]]:
+    worlds = {world.seed: world for world in source.worlds}
+    return [(task, worlds[task.metadata["world"]]) for task in source.load()]
+
+
+def test_too_many_questions_are_refused_with_the_number_that_there_is() -> None:
+    with pytest.raises(TaskError, match=r"holds \d+ questions .* size=5000 was asked for; raise worlds"):
+        source(worlds=1, size=5000).load()
+
+
+def test_wrong_and_idle_options_are_refused() -> None:
+    for options in ({"hops": (4,)}, {"hops": ()}, {"kinds": ("riddle",)}, {"world_size": 3}, {"colour": 1}):
+        with pytest.raises(ValidationError):
+            source(**options)
+    assert "kinds" in MiniWiki.idle_options(MiniWiki.Config(hops=(1,), kinds=("compositional", "comparison")))
+    assert not MiniWiki.idle_options(MiniWiki.Config())
+
+
+ALL_KINDS = ("compositional", "bridge", "comparison")
+
+
+def read(text: str, relation: str, name: str) -> str:
+    """What a passage says about one relation, found by the words of its sentence alone."""
+    template = next(s for sentences in SENTENCES.values() for s in sentences if f"{{{relation}}}" in s)
+    pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>\\w+)", re.escape(template.replace("{name}", name)))
+    match = re.search(pattern, text)
+    assert match, (pattern, text)
+    return match.group(relation)
+
+
+def all_questions(world: World) -> list:
+    return [q for hops in (1, 2, 3) for q in world.questions(hops, ALL_KINDS)]
+
+
+def test_the_same_seed_gives_the_same_world_and_another_seed_another() -> None:
+    one, again, other = World(3, "train", 60), World(3, "train", 60), World(4, "train", 60)
+    assert one.passages == again.passages
+    assert all_questions(one) == all_questions(again)
+    assert one.passages != other.passages
+
+
+def test_train_and_eval_worlds_share_no_name() -> None:
+    def names(split: str) -> set[str]:
+        worlds = [World(seed, split, 120) for seed in range(20)]  # type: ignore[arg-type]
+        return {n for w in worlds for e in w.entities.values() for n in (e.name, e.facts.get("country", e.name))}
+
+    train, evaluation = names("train"), names("eval")
+    assert len(train) > 1500
+    assert len(evaluation) > 1000
+    assert not train & evaluation
+    assert {split_of(name) for name in train} == {"train"}
+
+
+def test_a_passage_has_two_to_five_sentences_and_opens_with_its_title() -> None:
+    for passage in World(0, "train", 240).passages:
+        assert passage.text.startswith(f"{passage.title} is a ")
+        assert 2 <= passage.text.count(".") <= 5
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3])
+def test_every_answer_follows_from_the_passages_along_the_path(hops: int) -> None:
+    world = World(1, "eval", 240)
+    text = {p.title: p.text for p in world.passages}
+    questions = list(world.questions(hops))
+    assert len({q.chain for q in questions}) == len(chains(hops))
+    for question in questions:
+        value = question.path[0]
+        assert value in question.text
+        for title, relation in zip(question.path, question.chain, strict=True):
+            assert title == value
+            value = read(text[title], relation, title)
+        assert value == question.answer
+
+
+def test_an_answer_stands_only_in_the_last_passage_and_never_in_the_question() -> None:
+    world = World(2, "train", 240)
+    text = {p.title: p.text for p in world.passages}
+    for question in all_questions(world):
+        if question.kind != "comparison":
+            words = " ".join([question.text, *(text[title] for title in question.path[:-1])])
+            assert question.answer not in words.replace(".", " ").replace("?", " ").split()
+            assert question.answer in text[question.path[-1]]
+
+
+def test_a_comparison_is_answered_by_the_earlier_of_two_years() -> None:
+    world = World(5, "train", 120)
+    text = {p.title: p.text for p in world.passages}
+    comparisons = list(world.questions(2, ["comparison"]))
+    assert {q.chain[0] for q in comparisons} == set(COMPARISONS)
+    for question in comparisons:
+        years = {title: int(read(text[title], question.chain[0], title)) for title in question.path}
+        assert question.answer == min(years, key=lambda title: years[title])
+
+
+def test_multi_hop_questions_ask_for_no_year_and_two_hop_ones_for_no_country() -> None:
+    targets = {hops: {RELATIONS[chain[-1]].target for chain in chains(hops)} for hops in (1, 2, 3)}
+    assert targets[1] == {"person", "city", "company", "film", "country", "year"}
+    assert targets[2] == {"person", "city", "company"}
+    assert targets[3] == {"person", "city", "company", "country"}
+
+
+@pytest.mark.parametrize("stemmer", [None, Stemmer.Stemmer("english")])
+def test_an_entitys_name_retrieves_its_own_passage_by_bm25(stemmer: object) -> None:
+    taken: set[str] = set()
+    passages = [p for seed in range(4) for p in World(seed, "eval", 120, taken).passages]
+    index = bm25s.BM25()
+    documents = bm25s.tokenize([f"{p.title}\n{p.text}" for p in passages], stemmer=stemmer, show_progress=False)
+    index.index(documents, show_progress=False)
+    queries = bm25s.tokenize([p.title for p in passages], stemmer=stemmer, show_progress=False)
+    best = index.retrieve(queries, k=1, show_progress=False).documents[:, 0]
+    assert [passages[i].title for i in best] == [p.title for p in passages]
+
+
+def test_a_world_too_small_for_its_types_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 12"):
+        World(0, "train", 11)

@@ -1,0 +1,163 @@
+"""The cells of a matrix run once each, in a folder that belongs to one scale and to its recipes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_r1_paper.matrix import Matrix
+from agent_r1_paper.report import make_report
+from agent_r1_paper.store import Store
+from agent_r1_paper.tables import SCALES
+
+from agent_r1_core.errors import ConfigError, RunError
+from agent_r1_core.runs.run import Run
+
+Make = Callable[..., Matrix]
+RunMatrix = Callable[..., dict[str, str]]
+
+
+@pytest.fixture
+def small(matrix: Make) -> Matrix:
+    return matrix("table3", seeds=2, rows=("naive_rag", "ppo", "grpo"))
+
+
+@pytest.fixture
+def pair(matrix: Make) -> Matrix:
+    return matrix("table4", rows=("ppo", "grpo"))
+
+
+def test_cells_run_seed_by_seed_after_those_that_train_nothing(small: Matrix, run: RunMatrix, commands: Any) -> None:
+    assert run(small) == {}
+    trained = [f"{command} {name}" for name in ("ppo-0", "grpo-0", "ppo-1", "grpo-1") for command in ("train", "eval")]
+    assert commands.ran == ["eval naive_rag.check", "eval naive_rag", *trained]
+    assert run(small, resume=True) == {}
+    assert len(commands.ran) == 10, "finished cells do not run again"
+
+
+@pytest.mark.parametrize("where", ["train ppo-0", "eval ppo-0", "eval naive_rag"])
+def test_an_interrupted_matrix_goes_on_where_it_stopped(
+    small: Matrix, tmp_path: Path, run: RunMatrix, commands: Any, where: str
+) -> None:
+    whole, broken = Store(tmp_path / "whole"), Store(tmp_path / "broken")
+    run(small, store=whole)
+    everything, commands.ran = commands.ran, []
+    commands.failing[where] = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt, match=rf"stopped in {where.split()[1]}, with \d of 6 cells finished"):
+        run(small, store=broken)
+    assert run(small, resume=True, store=broken) == {}
+    assert sorted(commands.ran) == sorted([*everything, where]), "only the interrupted command ran twice"
+    tables = [make_report(small, folder, {}).to_json() for folder in (whole, broken)]
+    assert tables[0] == tables[1]
+
+
+def test_a_training_that_left_its_run_unfinished_is_resumed(
+    matrix: Make, store: Store, run: RunMatrix, commands: Any
+) -> None:
+    only = matrix("table4", rows=("ppo",))
+    store.open(only, resume=False)
+    Run.create(store.runs, "ppo-0", {}, []).close()
+
+    def go_on(command: Any, log: Path) -> str:
+        if command[0] == "train":
+            with Run.resume(store.runs / "ppo-0") as training:
+                training.write_model(lambda folder: None)
+            commands.ran.append(" ".join(command))
+            return ""
+        return str(commands(command, log))
+
+    assert run(only, resume=True, execute=go_on) == {}
+    assert commands.ran == [f"train {store.runs / 'ppo-0'} --resume", "eval ppo-0"]
+
+
+def test_a_failing_cell_stops_no_other_and_is_tried_again(
+    pair: Matrix, store: Store, run: RunMatrix, commands: Any
+) -> None:
+    commands.failing["train ppo-0"] = RunError("the GPU is full (see ppo-0.log)")
+    failures = run(pair)
+    assert failures == {"ppo-0": "the GPU is full (see ppo-0.log)"}
+    lines = {line.row.name: line for line in make_report(pair, store, failures).lines}
+    assert (lines["ppo"].status, lines["ppo"].note) == ("not run", "ppo-0: the GPU is full (see ppo-0.log)")
+    assert lines["grpo"].status == "done"
+    assert run(pair, resume=True) == {}
+    assert commands.ran[-2:] == ["train ppo-0", "eval ppo-0"]
+
+
+def test_two_processes_share_a_folder(pair: Matrix, store: Store, run: RunMatrix, commands: Any) -> None:
+    store.open(pair, resume=False)
+    with store.claimed(pair.cells()[0]) as ours:
+        assert ours
+        assert run(pair, resume=True, store=Store(store.path)) == {"ppo-0": "another process runs it"}
+    assert commands.ran == ["train grpo-0", "eval grpo-0"]
+
+
+def test_tables_share_the_cells_of_a_row_that_both_have(matrix: Make, run: RunMatrix, commands: Any) -> None:
+    run(matrix("table3", rows=("ppo", "grpo")))
+    commands.ran.clear()
+    run(matrix("table4", rows=("ppo", "grpo-no_loss_mask")), resume=True)
+    assert commands.ran == ["train grpo-no_loss_mask-0", "eval grpo-no_loss_mask-0"]
+
+
+def test_a_folder_that_exists_needs_resume_and_holds_one_matrix(matrix: Make, store: Store) -> None:
+    small = matrix("table3")
+    with pytest.raises(RunError, match=r"holds no matrix yet; leave out --resume"):
+        store.open(small, resume=True)
+    assert not store.path.exists()
+    store.open(small, resume=False)
+    assert small.sets == {"HotpotQA": "films", "2Wiki": "people", "MuSiQue": "companies_and_cities"}
+    with pytest.raises(RunError, match=r"exists already; continue it with --resume, or name another folder with --dir"):
+        store.open(small, resume=False)
+    store.open(matrix("table3", seeds=5), resume=True)
+    with pytest.raises(RunError, match=r"holds a matrix with overrides \[\], not \['training\.steps=9'\]; name"):
+        store.open(matrix("table3", overrides=("training.steps=9",)), resume=True)
+
+
+def test_recipes_must_fit_the_table_row_by_row(matrix: Make, store: Store) -> None:
+    one = matrix("table3", overrides=("tasks.eval={name: miniwiki, size: 4}", "evaluation.choose_on=null"))
+    with pytest.raises(ConfigError, match=r"reports 1 evaluation sets, but table3 has a column for each of HotpotQA"):
+        _ = one.configs
+    too_few = "training.steps=2"
+    store.open(matrix("table3", overrides=(too_few,), rows=("grpo",)), resume=False)
+    with pytest.raises(ConfigError, match=r"training\.critic_warmup .*miniwiki-ppo.* is 2 and must be below"):
+        store.open(matrix("table3", overrides=(too_few,)), resume=True)
+
+
+def test_a_changed_recipe_is_refused_with_the_key(matrix: Make, store: Store) -> None:
+    store.open(matrix("table3"), resume=False)
+    marker = store.path / "matrix.json"
+    content = json.loads(marker.read_text())
+    content["rows"]["ppo"]["training"]["lr"] = 0.5
+    marker.write_text(json.dumps(content))
+    sentence = r"the recipe paper/miniwiki-ppo has changed since .* began \(ppo: training\.lr was 0\.5 and is 0\.0003\)"
+    with pytest.raises(RunError, match=sentence):
+        store.open(matrix("table3"), resume=True)
+
+
+def test_a_damaged_record_is_named(matrix: Make, store: Store) -> None:
+    small = matrix("table4")
+    store.open(small, resume=False)
+    (store.path / "cells" / "ppo-0.json").write_text('{"schema": 1}')
+    with pytest.raises(RunError, match=r"cells/ppo-0\.json is damaged: it has no 'cell'; delete it to run the cell"):
+        store.record(small.cells()[0])
+
+
+def test_a_folder_of_something_else_is_left_alone(matrix: Make, store: Store) -> None:
+    store.path.mkdir()
+    (store.path / "thesis.txt").write_text("mine")
+    for resume in (False, True):
+        with pytest.raises(RunError, match=r"exists and is no folder of agent-r1 reproduce; name another folder"):
+            store.open(matrix("table3"), resume=resume)
+    assert [path.name for path in store.path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_table_may_have_changes_of_its_own_that_give_way_to_those_of_the_user() -> None:
+    tiny, paper = SCALES["tiny"], SCALES["paper"]
+    assert tiny.overrides("table4", []) == ("training.steps=6", "evaluation.greedy=false")
+    given = ["training.steps=25", "training.lr=1e-4"]
+    assert tiny.overrides("table4", given) == ("evaluation.greedy=false", *given)
+    assert tiny.overrides("table3", given) == paper.overrides("table4", given) == tuple(given)
+    assert tiny.folder("table3") != tiny.folder("table4"), "they would refuse each other's configuration"
+    assert paper.folder("table3") == paper.folder("table4"), "so that what both have is trained once"

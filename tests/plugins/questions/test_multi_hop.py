@@ -1,0 +1,243 @@
+"""HotpotQA, 2WikiMultihopQA and MuSiQue in their original formats and in the columns of the hub; records are ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_r1_questions.hotpotqa import HotpotQA
+from agent_r1_questions.musique import MuSiQue
+from agent_r1_questions.two_wiki import TwoWikiMultihopQA
+
+from agent_r1_core import Passage, TaskError
+
+ORIGINAL = {
+    "_id": "5a",
+    "question": "Which city is the capital of the country of Lyon?",
+    "answer": "Paris",
+    "type": "bridge",
+    "level": "easy",
+    "context": [["Lyon", ["Lyon is in France.", " It is large."]], ["France", ["Its capital is Paris."]]],
+    "supporting_facts": [["Lyon", 0], ["France", 0], ["Lyon", 1]],
+}
+COLUMNS = ORIGINAL | {
+    "id": "5a",
+    "context": {
+        "title": ["Lyon", "France"],
+        "sentences": [["Lyon is in France.", " It is large."], ["Its capital is Paris."]],
+    },
+    "supporting_facts": {"title": ["Lyon", "France", "Lyon"], "sent_id": [0, 0, 1]},
+}
+del COLUMNS["_id"]
+
+
+def source(tmp_path: Path, *records: Any, **options: Any) -> HotpotQA:
+    path = tmp_path / "hotpot.json"
+    path.write_text(json.dumps(records), encoding="utf-8")
+    return HotpotQA(HotpotQA.Config(path=str(path), **options))
+
+
+def test_both_formats_give_the_same_task_and_passages(tmp_path: Path) -> None:
+    for record in (ORIGINAL, COLUMNS):
+        hotpotqa = source(tmp_path, record)
+        (task,) = hotpotqa.load()
+        assert (task.id, task.prompt, task.answers) == ("5a", ORIGINAL["question"], ("Paris",))
+        assert task.metadata == {"kind": "bridge", "level": "easy", "hops": 2, "path": ["Lyon", "France"]}
+        passages = [Passage("Lyon", "Lyon is in France. It is large."), Passage("France", "Its capital is Paris.")]
+        assert list(hotpotqa.corpus() or ()) == passages
+
+
+def test_without_paragraphs_there_is_no_corpus(tmp_path: Path) -> None:
+    bare = {key: ORIGINAL[key] for key in ("_id", "question", "answer")}
+    hotpotqa = source(tmp_path, bare)
+    (task,) = hotpotqa.load()
+    assert task.metadata == {"hops": 2}, "what a record does not tell is not in its metadata"
+    assert hotpotqa.corpus() is None
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"answer": None}, "record 1 of .* has no 'answer', as in a test set .*; give a file or split with answers"),
+        ({"answer": 5}, "record 1 of .* has no text under 'answer'"),
+        ({"type": ["bridge", {}]}, "record 1 of .* has a dict under type; give a text"),
+        ({"question": ""}, "record 1 of .* has an empty 'question'"),
+        ({"_id": 5}, "no text under '_id'"),
+        ({"supporting_facts": [3]}, "supporting_facts of record 1 of .* are malformed"),
+        *(
+            ({"context": context}, "context of record 1 of .* is malformed")
+            for context in (["Lyon"], [["Lyon", 3]], {"title": ["a"], "sentences": []}, 7)
+        ),
+    ],
+)
+def test_a_malformed_record_is_named(tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
+    hotpotqa = source(tmp_path, ORIGINAL | change)
+    with pytest.raises(TaskError, match=sentence):
+        hotpotqa.load(), hotpotqa.corpus()
+
+
+def test_an_id_that_occurs_twice_and_what_is_no_record_are_named(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match=r"record 2 of .* has the id '5a' of an earlier one"):
+        source(tmp_path, ORIGINAL, ORIGINAL).load()
+    for read in (source(tmp_path, "text").load, source(tmp_path, "text").corpus):
+        with pytest.raises(TaskError, match="record 1"):
+            read()
+    assert len(list(source(tmp_path, ORIGINAL, ORIGINAL | {"_id": "5b"}).corpus() or ())) == 2, "shared paragraphs"
+    assert HotpotQA().config.hub == "hotpotqa/hotpot_qa"
+    assert "split" in HotpotQA.idle_options(HotpotQA.Config(path="hotpot.json", split="validation"))
+
+
+@pytest.mark.real_data
+def test_the_original_file_is_read(real_data: Path) -> None:
+    path = str(real_data / "hotpotqa_100.json")
+    hotpotqa = HotpotQA(HotpotQA.Config(path=path))
+    tasks, passages = hotpotqa.load(), list(hotpotqa.corpus() or ())
+    assert len(tasks) == 100
+    assert len(passages) == 994
+    titles = {passage.title for passage in passages}
+    assert all(len(task.metadata["path"]) == 2 and titles.issuperset(task.metadata["path"]) for task in tasks)
+    part = HotpotQA(HotpotQA.Config(path=path, offset=20, size=5))
+    assert list(part.load()) == list(tasks[20:25])
+
+
+TWO_WIKI: dict[str, Any] = {
+    "_id": "8813f87c",
+    "type": "compositional",
+    "question": "Which country is the director of Karimo from?",
+    "context": [
+        ["Karimo (film)", ["Karimo is a film.", "It was directed by Vesano."]],
+        ["Vesano", ["Vesano is from Tavelo."]],
+        ["Boru", ["Boru is a river."]],
+    ],
+    "entity_ids": "Q1_Q2",
+    "supporting_facts": [["Karimo (film)", 1], ["Vesano", 0]],
+    "evidences": [["Karimo (film)", "director", "Vesano"], ["Vesano", "country of citizenship", "Tavelo"]],
+    "answer": "Tavelo",
+    "evidences_id": [["Q1", "director", "Q2"], ["Q2", "country of citizenship", "Q3"]],
+    "answer_id": "Q3",
+}
+TWO_WIKI_COLUMNS = {key: TWO_WIKI[key] for key in ("type", "question", "evidences", "answer")} | {
+    "id": "8813f87c",
+    "context": dict(zip(("title", "sentences"), zip(*TWO_WIKI["context"], strict=True), strict=True)),
+    "supporting_facts": {"title": ["Karimo (film)", "Vesano"], "sent_id": [1, 0]},
+}
+ALIASES = [
+    {"Q_id": "Q3", "aliases": ["Tavelia", "Tavelo"], "demonyms": ["Tavelian"]},
+    {"Q_id": "Q4", "aliases": ["Nowhere"], "demonyms": []},
+]
+
+
+def two_wiki_source(folder: Path, *records: Any, **options: Any) -> TwoWikiMultihopQA:
+    (folder / "dev.json").write_text(json.dumps(records), encoding="utf-8")
+    (folder / "id_aliases.json").write_text("\n".join(map(json.dumps, ALIASES)), encoding="utf-8")
+    return TwoWikiMultihopQA(TwoWikiMultihopQA.Config(path=str(folder / "dev.json"), **options))
+
+
+@pytest.mark.parametrize("record", [TWO_WIKI, TWO_WIKI_COLUMNS], ids=["original", "columns"])
+def test_both_formats_of_two_wiki_give_the_same_task(tmp_path: Path, record: dict[str, Any]) -> None:
+    two_wiki = two_wiki_source(tmp_path, record)
+    (task,) = two_wiki.load()
+    assert (task.id, task.prompt, task.answers) == ("8813f87c", TWO_WIKI["question"], ("Tavelo",))
+    assert task.metadata == {"kind": "compositional", "hops": 2, "path": ["Karimo (film)", "Vesano"]}
+    assert list(two_wiki.corpus() or ()) == [
+        Passage("Karimo (film)", "Karimo is a film. It was directed by Vesano."),
+        Passage("Vesano", "Vesano is from Tavelo."),
+        Passage("Boru", "Boru is a river."),
+    ]
+
+
+def test_further_names_of_an_answer_are_those_of_its_id(tmp_path: Path) -> None:
+    yes = TWO_WIKI | {"_id": "b", "type": "bridge_comparison", "answer": "yes", "answer_id": None}
+    first, second = two_wiki_source(tmp_path, TWO_WIKI, yes, aliases=str(tmp_path / "id_aliases.json")).load()
+    assert first.answers == ("Tavelo", "Tavelia", "Tavelian"), "the answer as it is written comes first"
+    assert (second.answers, second.metadata["hops"]) == (("yes",), 4)
+    (other,) = two_wiki_source(tmp_path, TWO_WIKI | {"type": "new", "evidences": [["a", "b", "c"]] * 3}).load()
+    assert other.metadata["hops"] == 3, "of a kind that nobody knows, the facts that lead to the answer"
+
+
+@pytest.mark.parametrize(
+    ("change", "aliases", "sentence"),
+    [
+        ({"answer": ""}, None, "record 1 of .*dev.json has no 'answer', as in a test set"),
+        ({"answer_id": None}, "id_aliases.json", "no record of .*dev.json has an answer_id, .* or leave aliases out"),
+        ({}, "dev.json", "record 1 of .*dev.json has no text under 'Q_id'"),
+        ({}, "absent.json", "no data set at .*absent.json"),
+        ({"context": {"title": ["a"]}}, None, "context of record 1 of .*dev.json is malformed"),
+    ],
+)
+def test_what_is_missing_for_two_wiki_is_named(
+    tmp_path: Path, change: dict[str, Any], aliases: str | None, sentence: str
+) -> None:
+    options = {"aliases": str(tmp_path / aliases)} if aliases else {}
+    two_wiki = two_wiki_source(tmp_path, TWO_WIKI | change, **options)
+    with pytest.raises(TaskError, match=sentence):
+        two_wiki.load(), two_wiki.corpus()
+
+
+def paragraph(idx: int, title: str, text: str, supporting: bool = False) -> dict[str, Any]:
+    return {"idx": idx, "title": title, "paragraph_text": text, "is_supporting": supporting}
+
+
+RECORD = {
+    "id": "3hop1__136129_87694_124169",
+    "paragraphs": [
+        paragraph(0, "Boru", "Boru is a river."),
+        paragraph(1, "Karimo", "Karimo was directed by Vesano.", True),
+        paragraph(2, "Vesano", "Vesano was born in Tavelo.", True),
+        paragraph(3, "Karimo", "Karimo lasts two hours."),
+        paragraph(4, "Tavelo", "Tavelo lies on the Boru.", True),
+    ],
+    "question": "Which river is the birthplace of the director of Karimo on?",
+    "question_decomposition": [
+        {"id": 1, "question": "Karimo >> director", "answer": "Vesano", "paragraph_support_idx": 1},
+        {"id": 2, "question": "#1 >> birthplace", "answer": "Tavelo", "paragraph_support_idx": 2},
+        {"id": 3, "question": "#2 >> river", "answer": "the Boru", "paragraph_support_idx": 4},
+    ],
+    "answer": "the Boru",
+    "answer_aliases": ["Boru", "Boru River", "the Boru"],
+    "answerable": True,
+}
+TWIN = RECORD | {"answerable": False, "paragraphs": RECORD["paragraphs"][:2]}  # type: ignore[index]
+
+
+def musique_source(folder: Path, *records: Any, **options: Any) -> MuSiQue:
+    path = folder / "musique.jsonl"
+    path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    return MuSiQue(MuSiQue.Config(path=str(path), **options))
+
+
+def test_a_record_gives_its_task_and_all_of_its_paragraphs(tmp_path: Path) -> None:
+    musique = musique_source(tmp_path, RECORD)
+    (task,) = musique.load()
+    assert (task.id, task.prompt) == (RECORD["id"], RECORD["question"])
+    assert task.answers == ("the Boru", "Boru", "Boru River")
+    assert task.metadata == {"kind": "3hop1", "hops": 3, "path": ["Karimo", "Vesano", "Tavelo"]}
+    passages = list(musique.corpus() or ())
+    assert [passage.title for passage in passages] == ["Boru", "Karimo", "Vesano", "Karimo", "Tavelo"]
+    assert passages[3] == Passage("Karimo", "Karimo lasts two hours.")
+
+
+def test_unanswerable_questions_are_refused_or_left_out_before_they_are_counted(tmp_path: Path) -> None:
+    last = RECORD | {"id": "2hop__1_2"}
+    with pytest.raises(TaskError, match=r"line 2 of .* is not answerable .*; set unanswerable=skip"):
+        musique_source(tmp_path, RECORD, TWIN, last).load()
+    musique = musique_source(tmp_path, RECORD, TWIN, last, unanswerable="skip", offset=1, size=1)
+    (task,) = musique.load()
+    assert (task.id, task.metadata["kind"], task.metadata["hops"]) == ("2hop__1_2", "2hop", 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"answer": None, "answerable": None}, "line 1 of .* has no 'answer', as in a test set"),
+        ({"answer_aliases": [["Boru"]]}, "line 1 of .* has a list under answer_aliases; give a text"),
+        ({"id": None}, "line 1 of .* has an empty 'id'"),
+        ({"paragraphs": [{"title": "Boru"}]}, "the paragraphs of line 1 of .* are malformed"),
+        ({"paragraphs": "Boru"}, "the paragraphs of line 1 of .* are malformed"),
+    ],
+)
+def test_a_malformed_record_of_musique_is_named(tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(TaskError, match=sentence):
+        musique_source(tmp_path, RECORD | change).load()

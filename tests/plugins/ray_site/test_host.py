@@ -1,0 +1,186 @@
+"""What a rollout worker tells and when: news gathers, but nobody waits for a call that has nothing left to play."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from agent_r1_ray.host import RolloutHost
+from agent_r1_ray.jobs import Job, Report
+from fake_workers import plans
+
+from agent_r1_core.errors import ConfigError, EngineError
+from agent_r1_core.rollout.plan import EpisodePlan
+from agent_r1_core.rollout.result import CallCounts
+from agent_r1_core.trajectory import EndStatus, Trajectory
+
+LONG = 60.0
+
+
+class Stage:
+    """A collector, and its stage, whose episodes end when they are told to."""
+
+    def __init__(self) -> None:
+        self.collector = self
+        self.ends: dict[str, Callable[[], None]] = {}
+        """By the episode's key."""
+        self.playing: list[asyncio.Future[None]] = []
+        self.dead: EngineError | None = None
+        self.rested = 0
+
+    async def rest(self) -> None:
+        self.rested += 1
+
+    async def play(self, episodes: Sequence[EpisodePlan], keep: Any, greedy: bool) -> None:
+        self.playing.append(asyncio.get_running_loop().create_future())
+        for plan in episodes:
+            self.ends[plan.key] = partial(self._end, plan, keep)
+        await self.playing[-1]
+
+    def _end(self, plan: EpisodePlan, keep: Any) -> None:
+        status = EndStatus.TERMINATED if self.dead is None else EndStatus.FAILED
+        keep(plan, Trajectory(plan.task, plan.sample, status=status))
+
+    def counts(self) -> CallCounts:
+        return CallCounts(hung=len(self.playing))
+
+
+class Played:
+    """A host that plays the given calls, each with so many tasks of two episodes."""
+
+    def __init__(self, *tasks: int) -> None:
+        self.stage = Stage()
+        rollouts: Any = SimpleNamespace(
+            stages={"train": self.stage}, broken=lambda: self.stage.dead, rest=self.stage.rest
+        )
+        self.host = RolloutHost(rollouts)
+        self.jobs = [
+            Job(10 * call + number, call, "train", False, 0, [replaced(plan, call) for plan in plans(count)[k : k + 2]])
+            for call, count in enumerate(tasks)
+            for number, k in enumerate(range(0, 2 * count, 2))
+        ]
+
+    async def asked(self, most: int = 100) -> asyncio.Task[Report]:
+        """A report that is being waited for."""
+        report = asyncio.ensure_future(self.host.report(LONG, most))
+        await settle()
+        return report
+
+    async def end(self, job: int, episode: int) -> None:
+        """Let an episode end, and everybody hear of it."""
+        self.stage.ends[self.jobs[job].plans[episode].key]()
+        await settle()
+
+
+def replaced(plan: EpisodePlan, call: int) -> EpisodePlan:
+    """The plan as that of another call."""
+    return EpisodePlan(plan.index, plan.task, plan.sample, plan.seed, f"{call}/{plan.key}")
+
+
+async def settle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(work, LONG / 2))
+
+
+def test_news_gathers_until_a_call_has_nothing_left() -> None:
+    async def work() -> None:
+        played = Played(2, 1)
+        await played.host.submit(played.jobs)
+        await settle()
+        report = await played.asked()
+        for job, episode in ((0, 0), (1, 0), (1, 1), (2, 0)):
+            await played.end(job, episode)
+        assert not report.done()
+        await played.end(2, 1)
+        told = (await report).finished
+        assert [(job, index) for job, index, _ in told] == [(0, 0), (1, 2), (1, 3), (10, 0), (10, 1)]
+        report = await played.asked()
+        await played.end(0, 1)
+        assert len((await report).finished) == 1
+        await played.host.cancel([job.id for job in played.jobs])
+
+    run(work())
+
+
+def test_as_many_as_are_enough_are_told_at_once() -> None:
+    async def work() -> None:
+        played = Played(3)
+        await played.host.submit(played.jobs)
+        await settle()
+        for most in (1, 2):
+            report = await played.asked(most)
+            for episode in range(most):
+                assert not report.done()
+                await played.end(most - 1, episode)
+            assert len((await report).finished) == most
+        await played.end(0, 1)
+        await played.end(2, 0)
+        assert len((await (await played.asked(2))).finished) == 2, "they had ended before somebody asked"
+        await played.host.cancel([job.id for job in played.jobs])
+
+    run(work())
+
+
+def test_nobody_waits_for_more_where_something_is_wrong() -> None:
+    async def work() -> None:
+        played = Played(2)
+        await played.host.submit(played.jobs)
+        await settle()
+        await played.end(0, 0)
+        report = await played.asked()
+        played.stage.playing[1].set_exception(ConfigError("the template refuses the conversation"))
+        ((job, error),) = (await report).broken
+        assert (job, str(error)) == (played.jobs[1].id, "the template refuses the conversation")
+        report = await played.asked()
+        played.stage.dead = EngineError("out of memory")
+        await played.end(0, 1)
+        with pytest.raises(EngineError, match="out of memory"):
+            await report
+        await played.host.cancel([job.id for job in played.jobs])
+
+    run(work())
+
+
+def test_what_was_cancelled_keeps_nobody_waiting() -> None:
+    async def work() -> None:
+        played = Played(2)
+        await played.host.submit(played.jobs)
+        await settle()
+        await played.host.cancel([played.jobs[1].id])
+        report = await played.asked()
+        await played.end(0, 0)
+        assert not report.done()
+        await played.end(0, 1)
+        assert len((await report).finished) == 2
+
+    run(work())
+
+
+def test_who_takes_a_worker_over_hears_nothing_of_what_it_played_before() -> None:
+    async def work() -> None:
+        played = Played(2, 1)
+        await played.host.submit(played.jobs[:2])
+        await settle()
+        await played.end(0, 0)
+        late = await played.asked()  # on its way, though nobody waits for it any more
+        host = await played.host.hand_over()
+        assert played.stage.rested == 1
+        await host.submit(played.jobs[2:])
+        await settle()
+        await played.end(2, 0)
+        await played.end(2, 1)
+        report = await host.report(LONG, 100)
+        assert [job for job, _, _ in report.finished] == [10, 10]
+        assert report.counts.hung == 1
+        late.cancel()
+        await host.cancel([10])
+
+    run(work())

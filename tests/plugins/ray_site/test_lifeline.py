@@ -1,0 +1,111 @@
+"""A run whose Ray is killed says so in one sentence, records its end, and leaves no process."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from agent_r1_ray import lifeline
+from agent_r1_ray.lifeline import Lifeline, _below
+
+from agent_r1_core.runs.run import Run
+
+SETTINGS = (
+    *("threads=1", "model.dtype=float32", "tasks.train.size=8", "tasks.eval.size=2", "training.steps=500"),
+    *("training.tasks_per_step=1", "training.samples_per_task=2", "checkpoint.best=null"),
+    *("evaluation={every: 0, at_start: false, at_end: false}", "distributed={rollout_workers: 1}"),
+)
+
+
+def _named(process: int, name: str) -> bool:
+    return f"/{name}\0" in Path("/proc", str(process), "cmdline").read_text(errors="replace")
+
+
+class Clock:
+    """It is asked whenever a connection was refused."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.asked = threading.Semaphore(0)
+
+    def go_on(self, seconds: float) -> None:
+        """Go on, and wait until what that changes was seen."""
+        self.now += seconds
+        self.asked = threading.Semaphore(0)
+        assert all(self.asked.acquire(timeout=30) for _ in range(2))
+
+    def monotonic(self) -> float:
+        self.asked.release()
+        return self.now
+
+
+def _listening(port: int = 0) -> socket.socket:
+    server = socket.create_server(("127.0.0.1", port))
+    server.settimeout(30)
+    return server
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_only_the_gcs_of_a_cluster_that_was_joined_may_come_back(joined: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    gcs, raylet = _listening(), _listening()
+    port = gcs.getsockname()[1]
+    node = {"NodeID": "here", "NodeManagerAddress": "127.0.0.1", "NodeManagerPort": raylet.getsockname()[1]}
+    context = SimpleNamespace(get_node_id=lambda: "here", gcs_address=f"127.0.0.1:{port}")
+    clock, said, ended = Clock(), set[str](), threading.Event()
+
+    def end(lifeline: Lifeline, name: str, address: str) -> None:
+        said.add(f"{name} at {address}")
+        ended.set()
+
+    monkeypatch.setattr(lifeline, "ray", SimpleNamespace(get_runtime_context=lambda: context, nodes=lambda: [node]))
+    monkeypatch.setattr(lifeline, "time", clock)
+    monkeypatch.setattr(lifeline, "_PERIOD", 0.01)
+    monkeypatch.setattr(Lifeline, "_end", end)
+    watching = Lifeline(lambda sentence: None, learning=True, joined=joined)
+    with raylet, raylet.accept()[0]:
+        if joined:
+            with gcs, gcs.accept()[0]:
+                pass
+            clock.go_on(0.0)
+            clock.go_on(49.0)
+            gcs = _listening(port)
+        with gcs, gcs.accept()[0]:
+            assert not said
+        if joined:
+            clock.go_on(0.0)
+            clock.go_on(49.0)
+            assert not said
+            clock.go_on(1.0)
+        assert ended.wait(30)
+        watching.close()
+    assert said == {f"the control store of Ray (GCS) at 127.0.0.1:{port}"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("service", ["raylet", "gcs_server"])
+def test_a_lost_service_of_ray_is_one_sentence_and_an_end(tmp_path: Path, service: str) -> None:
+    start = "from agent_r1_cli.main import main; main()"
+    call = [sys.executable, "-c", start, "train", "default", f"run.dir={tmp_path}", "run.name=run", *SETTINGS]
+    with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as command:
+        assert command.stdout is not None
+        while not (tmp_path / "run" / "metrics.jsonl").exists():
+            assert command.poll() is None, command.stdout.read()
+            time.sleep(0.05)
+        family = [os.pidfd_open(process) for process in _below(command.pid)]
+        os.kill(next(process for process in _below(command.pid) if _named(process, service)), signal.SIGKILL)
+        said = command.stdout.read()
+    assert command.returncode == 1
+    assert [line for line in said.splitlines() if "error" in line and "continue with --resume" in line], said
+    assert Run.open(tmp_path / "run").events()[-1].event == "failed"
+    for process in family:
+        assert select.select([process], [], [], 30)[0], "a process lives on"
+        os.close(process)

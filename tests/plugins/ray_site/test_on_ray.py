@@ -1,0 +1,163 @@
+"""Runs whose roles are workers of a local Ray: they compute what one process computes, and survive the loss of any."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_r1_ray.learner import RayLearner
+from agent_r1_ray.rollouts import RayRollouts
+from small_run import Notes, fingerprint, run_once
+
+from agent_r1_core.errors import ConfigError
+from agent_r1_core.evaluation.listener import Silence
+from agent_r1_core.testing import tiny_model_folder
+
+pytestmark = pytest.mark.slow
+
+ONE_OF_EACH = {"distributed__rollout_workers": 1, "distributed__learner_workers": 1}
+TWO_OF_EACH = {"distributed__rollout_workers": 2, "distributed__learner_workers": 2}
+
+
+class Killer(Silence):
+    """Kills a process of the run with signal 9 when a step has been recorded."""
+
+    def __init__(self, actors: Mapping[int, str]) -> None:
+        self.actors = dict(actors)
+        self.notes: list[str] = []
+        self.players: list[set[int]] = []
+        """The rollout workers after each step that was recorded."""
+
+    def step(self, step: int, metrics: Mapping[str, float]) -> None:
+        self.players.append(set(processes_of("RolloutActor")))
+        actor = self.actors.pop(step, None)
+        if actor is not None:
+            os.kill(process_of(actor), signal.SIGKILL)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def process_of(actor: str) -> int:
+    """The first process of an actor's class that was started by this one."""
+    found = processes_of(actor)
+    assert found, f"there is no process of {actor}"
+    return found[0]
+
+
+def processes_of(actor: str) -> list[int]:
+    """All of them."""
+    return [
+        int(entry.name)
+        for entry in sorted(Path("/proc").iterdir())
+        if entry.name.isdigit() and _command(entry).startswith(f"ray::{actor}".encode()) and _is_ours(entry)
+    ]
+
+
+def _command(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:  # it has ended meanwhile
+        return b""
+
+
+def _is_ours(process: Path) -> bool:
+    try:
+        parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return False
+    return parent == os.getpid() or (parent > 1 and _is_ours(Path("/proc", str(parent))))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tiny_model_folder(tmp_path / "model")
+    return tmp_path
+
+
+def test_one_worker_of_each_kind_computes_what_one_process_computes(folder: Path) -> None:
+    """Bit for bit: metrics, trajectories, advantages, every file of the policy and of the checkpoints; also where the
+    learner is lost, and the rollout worker plays a step twice."""
+    changed = {"algorithm": "ppo", "training__lr": "1e-3"}
+    alone = fingerprint(run_once(folder, "alone", 2, **changed))
+    assert fingerprint(run_once(folder, "on_ray", 2, **changed, **ONE_OF_EACH)) == alone
+    killer = Killer({1: "LearnerActor"})
+    assert fingerprint(run_once(folder, "killed", 2, listener=killer, **changed, **ONE_OF_EACH)) == alone
+    assert len(killer.players) > 1
+    assert len(set.union(*killer.players)) == 1, "the rollout worker was not kept"
+
+
+def test_a_run_survives_the_loss_of_any_of_its_processes(folder: Path) -> None:
+    """Every step is there once, with all its episodes, and the learner's were repeated from the newest checkpoint."""
+    killer = Killer({1: "RolloutActor", 3: "LearnerActor", 4: "RolloutActor"})
+    changed = {"deterministic": "false", "checkpoint": "{every: 2, keep: 1, best: null}", "evaluation__every": 0}
+    run = run_once(folder, "killed", 5, listener=killer, **changed, **TWO_OF_EACH)
+    assert not killer.actors
+    assert killer.players[0] & killer.players[3], "a lost learner cost the run a rollout worker"
+    assert [line["step"] for line in run.metrics()] == [1, 2, 3, 4, 5]
+    assert run.trajectory_steps() == [1, 2, 3, 4, 5]
+    for line in run.metrics():
+        assert line["rollout/episodes"] == len(run.read_trajectories(int(line["step"]))) == 6
+    assert (run.path / "model" / "model.safetensors").is_file()
+    told = "\n".join(killer.notes)
+    assert "rollout worker" in told
+    assert "learner worker" in told
+    assert "go on after step 2" in told
+    resumed = run_once(folder, "killed", 6, resume=True, **changed)
+    assert [line["step"] for line in resumed.metrics()] == [1, 2, 3, 4, 5, 6], "in one process it goes on as well"
+
+
+def test_who_is_lost_while_weights_travel_is_replaced_and_the_newest_arrive(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rollout worker while it loads those of step 1, a learner worker while it sends those of step 2."""
+    monkeypatch.setattr(RayRollouts, "load_weights", losing("RolloutActor", 2, RayRollouts.load_weights))
+    monkeypatch.setattr(RayLearner, "snapshot", losing("LearnerActor", 3, RayLearner.snapshot))
+    notes = Notes()
+    changed = {"deterministic": "false", "checkpoint": "{every: 1, keep: 1, best: null}", "evaluation__every": 0}
+    run = run_once(folder, "travelling", 3, listener=notes, **changed, **TWO_OF_EACH)
+    told = "\n".join(notes.said)
+    assert "rollout worker" in told
+    assert "go on after step 1" in told
+    assert [line["step"] for line in run.metrics()] == run.trajectory_steps() == [1, 2, 3]
+    for step in run.trajectory_steps():
+        played = run.read_trajectories(step)
+        assert len(played) == 6
+        assert {one.policy_version for one in played} == {step - 1}
+
+
+def losing(actor: str, number: int, method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, but in its call of this number a worker hangs, and is killed when all have been asked."""
+    calls = itertools.count(1)
+
+    async def called(self: Any, *arguments: Any) -> Any:
+        if next(calls) != number:
+            return await method(self, *arguments)
+        process = process_of(actor)
+        os.kill(process, signal.SIGSTOP)
+        call = asyncio.ensure_future(method(self, *arguments))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        os.kill(process, signal.SIGKILL)
+        return await call
+
+    return called
+
+
+def test_a_cluster_that_is_not_there_or_too_small_is_told_before_anything_is_written(folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no Ray cluster at 127.0.0.1:1, .*, or set distributed.address=null"):
+        run_once(folder, "nowhere", 1, **ONE_OF_EACH, distributed__address="127.0.0.1:1")
+    with pytest.raises(ConfigError, match=r"need 2 GPUs .* but the cluster has 0"):
+        run_once(
+            folder, "small", 1, **ONE_OF_EACH, distributed__gpus_per_rollout_worker=1, deterministic="false",
+            distributed__gpus_per_learner_worker=1,
+        )  # fmt: skip
+    with pytest.raises(ConfigError, match=r"cpu_offload moves .* but the learner workers of this run have no GPUs"):
+        run_once(folder, "off", 1, **ONE_OF_EACH, training__cpu_offload="true", deterministic="false")
+    assert not (folder / "runs").exists()

@@ -1,0 +1,84 @@
+"""Episodes on their way: they arrive whole, count without being looked into, and are ordinary ones for who looks."""
+
+from __future__ import annotations
+
+import pickle
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+
+import numpy
+import pytest
+from agent_r1_ray.packed import PackedTrajectory, packed
+
+from agent_r1_core.contracts.token_numbers import TokenNumbers
+from agent_r1_core.metrics.tally import Tally, tally
+from agent_r1_core.rollout import RolloutResult
+from agent_r1_core.runs.trajectory_file import write_trajectories
+from agent_r1_core.testing import make_trajectory, random_group
+from agent_r1_core.trajectory import CallRecord, EndStatus, Group, Trajectory
+
+
+def rich(seed: int = 0) -> Trajectory:
+    """An episode with something in every field that is counted; some log-probs do not fit single precision."""
+    one: Trajectory = random_group(seed, size=1, turns=3, new_segment_at={2}, answer="Rome").trajectories[0]
+    one.rewards, one.closing = {"exact_match": 1.0}, [{"role": "tool", "content": "nothing"}]
+    one.demonstrated = "tools" if seed == 1 else None
+    one.turns[0].calls, one.turns[0].versions = [CallRecord("search", {"query": "Ö"})] * 2, ((3, 1), (4, 1))
+    one.turns[1].info, one.turns[1].success = {"left": 3, "room": "hall"}, True
+    one.turns[2].purpose, one.turns[2].finish = "summary", "length"
+    one.segments[1].logprobs = [float(value) for value in range(len(one.segments[1].ids))]
+    return one
+
+
+def sent(trajectory: Trajectory) -> Trajectory:
+    """As another process gets it, twice packed and once looked at in between."""
+    arrived: Trajectory = pickle.loads(pickle.dumps(packed(trajectory)))
+    assert type(arrived) is PackedTrajectory
+    again: Trajectory = pickle.loads(pickle.dumps(arrived))
+    return again
+
+
+def test_what_the_controller_asks_for_is_known_without_unpacking() -> None:
+    one, arrived = rich(), sent(rich())
+    for name in ("total_reward", "versions", "tokens_by_version", "tokens", "action_tokens", "success", "id", "answer"):
+        assert getattr(arrived, name) == getattr(one, name), name
+    assert tally(arrived) == Tally.of(one)
+    group = Group(arrived.task, [arrived, sent(replace(rich(1), task=one.task, sample=1))], sent(rich(2)))
+    metrics = RolloutResult([group], seconds=2.0).metrics
+    assert [type(each) for each in (*group.trajectories, group.baseline)] == [PackedTrajectory] * 3
+    plain = Group(one.task, [one, replace(rich(1), task=one.task, sample=1)], rich(2))
+    assert metrics == RolloutResult([plain], seconds=2.0).metrics
+
+
+def test_one_that_is_read_or_changed_is_an_ordinary_trajectory() -> None:
+    one = rich()
+    assert sent(one) == one == sent(one)
+    assert sent(one) != rich(1)
+    assert repr(sent(one)).endswith(repr(one)[len("Trajectory(") :])
+    assert deepcopy(sent(one)) == one
+    read, changed = sent(one), sent(one)
+    assert read.turns[1].info == {"left": 3, "room": "hall"}
+    assert type(read) is Trajectory
+    assert vars(read) == vars(one)
+    changed.reward += 10
+    assert changed.total_reward == pytest.approx(one.total_reward + 10)
+    assert replace(sent(one), sample=7).id == "task-0/7"
+    with pytest.raises(AttributeError, match="tokenz"):
+        sent(one).tokenz  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_the_file_of_packed_episodes_is_that_of_ordinary_ones(tmp_path: Path) -> None:
+    episodes = [rich(seed) for seed in range(5)]
+    tokens = episodes[0].tokens
+    numbers = TokenNumbers({episodes[0].id: (0, tokens)}, numpy.full(tokens, 0.1, numpy.float32))
+    write_trajectories(tmp_path / "plain", 1, episodes, numbers)
+    write_trajectories(tmp_path / "packed", 1, [sent(one) for one in episodes], numbers)
+    assert (tmp_path / "packed").read_bytes() == (tmp_path / "plain").read_bytes()
+
+
+def test_one_that_failed_or_holds_more_than_data_stays_what_it_is() -> None:
+    failed, strange = make_trajectory(status=EndStatus.FAILED), make_trajectory()
+    strange.turns[0].info = {"function": lambda: 0}
+    assert packed(failed) is failed
+    assert packed(strange) is strange
