@@ -196,6 +196,7 @@ def test_types_read_as_people_write_them(annotation: Any, limits: dict[str, int]
     assert type_in_words(model.model_fields["it"]) == words
 
 
+@pytest.mark.slow
 def test_every_option_of_every_built_in_component_has_a_meaning_and_a_type(agent_r1: Run) -> None:
     listed = json.loads(agent_r1("plugins", "list", "--json").stdout)["components"]
     for component in listed:

@@ -59,6 +59,7 @@ def in_little_memory() -> Iterator[None]:
     assert pool.max_memory() - most < 2**28
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_what_is_too_much_is_refused_before_it_is_read(bomb: str, tmp_path: Path) -> None:
     path = write(tmp_path / "bomb.parquet", BOMBS[bomb]())

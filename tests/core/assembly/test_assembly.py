@@ -121,7 +121,7 @@ async def searched(stage: Stage) -> str:
         await stage.tools.close()
 
 
-@pytest.mark.parametrize("isolation", ["thread", "process"])
+@pytest.mark.parametrize("isolation", ["thread", pytest.param("process", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("source", "titles", "read"),
     [
@@ -150,7 +150,7 @@ def test_tools_search_what_belongs_to_their_tasks_or_the_source_that_is_named(
         assert set(corpora) == read, "a corpus was loaded that nobody searches"
 
 
-@pytest.mark.parametrize("isolation", ["thread", "process"])
+@pytest.mark.parametrize("isolation", ["thread", pytest.param("process", marks=pytest.mark.slow)])
 def test_tools_search_the_corpora_of_all_training_sets(small: list[str], tmp_path: Path, isolation: str) -> None:
     """In training, and for tasks that are held out of it."""
     sets = ", ".join(f"{title.lower()}: {{name: titled, title: {title}}}" for title in ("Bern", "Rome", "Oslo"))

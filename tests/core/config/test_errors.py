@@ -106,6 +106,7 @@ def test_of_thousands_of_problems_a_few_are_looked_into_and_told(
     assert len(looks) <= 6 * 20, "each problem is compared with known names a few times"
 
 
+@pytest.mark.slow
 def test_a_recipe_of_twenty_thousand_keys_is_no_recipe(load: Load) -> None:
     text = refusal(load, text="".join(f"key_{index}: 1\n" for index in range(20_000)))
     assert text.endswith("other.yaml holds more than 10,000 values; keep long lists in a data set")

@@ -22,6 +22,8 @@ from agent_r1_core.learning.policy import Policy
 from agent_r1_core.testing import random_group, tiny_model
 from agent_r1_core.testing.gradients import relative_difference
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 
 

@@ -98,6 +98,7 @@ def in_ranks(ranks: int, work: Callable[[int], object], tmp_path: Path) -> None:
     assert [process.exitcode for process in processes] == [0] * ranks
 
 
+@pytest.mark.slow
 def test_a_state_is_read_by_any_number_of_ranks_bit_for_bit(tmp_path: Path) -> None:
     alone = Trained(0, ranks=1)
     alone.learn(3)

@@ -82,6 +82,7 @@ def train_resume_and_replace(home: Path, model: Path) -> None:
         run.append_metrics(1, {})
 
 
+@pytest.mark.slow
 def test_a_disk_that_becomes_read_only_is_named_at_every_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Path
 ) -> None:

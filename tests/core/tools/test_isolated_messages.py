@@ -54,6 +54,7 @@ def made(begin: bytes, part: bytes, end: bytes, parts: int) -> bytes:
     return begin + numbered + end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", list(SHAPES))
 def test_no_message_takes_more_memory_than_was_foreseen(shape: str) -> None:
     body = largest(*SHAPES[shape])

@@ -274,6 +274,7 @@ def test_a_process_takes_no_more_than_its_limits(tools, tmp_path):
     assert "File too large" in filled.text
 
 
+@pytest.mark.slow
 def test_a_message_that_is_too_large_costs_no_process(tools):
     runner = ToolRunner(made(tools, "whoami", "remember"), isolation={"whoami": "process", "remember": "process"})
     roomy, full = context(), context()
@@ -301,6 +302,7 @@ def orderly(module: Any, notes: Path, most: int = 99) -> dict[str, Any]:
     return {"orderly": instance}
 
 
+@pytest.mark.slow
 def test_processes_close_their_tool_and_leave_no_process_behind(tools, tmp_path):
     (left,) = run(ToolRunner(orderly(tools, tmp_path / "notes")), ("orderly", {}))
     notes = (tmp_path / "notes").read_text().split()
@@ -309,6 +311,7 @@ def test_processes_close_their_tool_and_leave_no_process_behind(tools, tmp_path)
         assert select.select([os.pidfd_open(int(left.text))], [], [], 20)[0], "it still runs"
 
 
+@pytest.mark.slow
 def test_further_processes_that_cannot_start_are_told_once_and_not_tried_without_end(tools, tmp_path, caplog):
     runner = ToolRunner(orderly(tools, tmp_path / "notes", most=1))
 
@@ -361,6 +364,7 @@ def test_many_short_calls_share_the_processes_that_stand_ready(tools):
     assert len(processes) <= 3
 
 
+@pytest.mark.slow
 def test_calls_that_find_no_free_process_get_one_of_their_own(tools, tmp_path):
     runner = ToolRunner(made(tools, "meet"), {"meet": 60}, {"meet": "process"}, max_concurrency=4)
 
@@ -398,6 +402,7 @@ def test_runners_share_corpus_files_and_delete_what_a_killed_run_left(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_tool_that_keeps_the_interpreter_is_killed_and_replaced(tools):
     names = ("spin", "die")
     runner = ToolRunner(made(tools, *names), {"spin": 0.2}, dict.fromkeys(names, "process"))

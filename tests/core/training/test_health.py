@@ -48,6 +48,7 @@ def collapse(home: Path, name: str, steps: int, resume: bool = False, **changed:
     return train("default", given, plugins=[VOWELS], resume=resume, listener=notes), notes.said
 
 
+@pytest.mark.slow
 def test_a_collapse_ends_the_run_and_a_resume_says_what_it_would_have_said(home: Path) -> None:
     whole, said = collapse(home, "whole", 30)
     (alarm,) = [alarm for alarm in whole.alarms() if alarm.monitor == "group_std"]

@@ -120,6 +120,7 @@ def _lines(run: Run, name: str, set_name: str) -> list[dict[str, float]]:
     return [{"reward": one.total} for one in episodes]
 
 
+@pytest.mark.slow
 def test_a_resume_removes_the_episodes_of_later_evaluations_and_may_record_otherwise(home: Path) -> None:
     """What is computed stays the same, whatever is recorded."""
     quiet = {"recording__learner": "false", "recording__dropped": "false", "recording__evaluation_episodes": 0}

@@ -120,6 +120,7 @@ def test_several_passes_compare_with_the_learners_own_log_probs(tmp_path: Path) 
     assert first["update/steps"] == 4
 
 
+@pytest.mark.slow
 def test_a_resumed_run_equals_one_that_was_never_stopped(tmp_path: Path) -> None:
     keys = ["deterministic=true", "checkpoint.every=1"]
     whole = learn(tmp_path, "run.name=whole", *keys)

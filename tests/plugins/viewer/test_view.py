@@ -84,6 +84,7 @@ def serve() -> Iterator[Callable[[Path], int]]:
         yield start
 
 
+@pytest.mark.slow
 def test_a_page_hears_of_every_part_that_changes(tmp_path: Path, serve: Callable[[Path], int]) -> None:
     path = record(tmp_path, steps=1)
     record(tmp_path, "other", steps=1)
@@ -102,6 +103,7 @@ def test_a_page_hears_of_every_part_that_changes(tmp_path: Path, serve: Callable
     assert elsewhere.next() == {"run": "", "what": "runs"}, "it has heard nothing of the run that it does not show"
 
 
+@pytest.mark.slow
 def test_a_page_hears_what_it_has_missed_and_nothing_that_it_knows(
     tmp_path: Path, serve: Callable[[Path], int]
 ) -> None:

@@ -82,6 +82,7 @@ def killed(corpus: Path, label: str, moment: float) -> None:
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "moments",
     [[("reading", 0.5)], [("indexing words", 0.9), ("indexing words", 0.98)], [("publishing", 1)]],
@@ -212,6 +213,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", folder], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("towns", "kept"), [(100_000, False), (50_000, True)])
 def test_a_full_disk_is_one_sentence_and_only_whole_parts_stay(
     small_disk: Path, write_corpus: Any, towns: int, kept: bool

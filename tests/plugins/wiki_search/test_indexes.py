@@ -115,6 +115,7 @@ class Killed(Exception):
     """Stands for a kill."""
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_faiss")
 @pytest.mark.parametrize("kind", [Kind.IVF_PQ, Kind.HNSW])
 def test_an_interrupted_index_goes_on_with_what_it_has_learnt_and_added(
