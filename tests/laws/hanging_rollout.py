@@ -26,11 +26,9 @@ class Stuck(ToolEnv):
     """A world that never answers."""
 
     def reset(self, task: Task) -> Observation:
-        """Begin."""
         return Observation([{"role": "user", "content": "?"}])
 
     def step(self, action: Action) -> Any:
-        """Hang."""
         NEVER.wait()
 
 

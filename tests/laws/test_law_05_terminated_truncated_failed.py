@@ -151,8 +151,6 @@ class FragileEngine(ScriptedPolicy):
 
 
 class FragileReward(Answered):
-    """Raises."""
-
     times: int | float = 0
 
     def score(self, trajectory: Trajectory) -> float:

@@ -89,8 +89,6 @@ def test_an_environment_that_answers_nonsense_fails_its_own_episode(nonsense: Ca
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_whatever_a_reward_raises_fails_its_own_episode(kind: str, asynchronous: bool) -> None:
     class Picky(RewardFn):
-        """Raises for q0."""
-
         name = "picky"
 
         def score(self, trajectory: Trajectory) -> Any:

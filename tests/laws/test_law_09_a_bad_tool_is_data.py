@@ -322,8 +322,6 @@ def test_the_pool_is_as_wide_as_the_concurrency() -> None:
     waiting = threading.Barrier(16)
 
     class Meeting(bad_tools.hang):  # type: ignore[misc, valid-type]
-        """Wait for all others."""
-
         name = "hang"
 
         def run(self, arguments: Any, context: Any) -> str:

@@ -236,8 +236,6 @@ def test_a_context_strategy_costs_its_own_episode(
     chosen: Callable[[Any], Any], sentence: str, asynchronous: bool
 ) -> None:
     class Sly(ContextStrategy):
-        """Chooses badly."""
-
         def next_context(self, history: Any) -> Any:
             return self.later(history) if asynchronous else chosen(history)
 
@@ -258,8 +256,6 @@ def test_a_context_strategy_costs_its_own_episode(
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_reward_that_is_no_number_costs_its_own_episode(score: Any, sentence: str, asynchronous: bool) -> None:
     class Sly(RewardFn):
-        """Scores q0 badly."""
-
         name = "sly"
 
         def score(self, trajectory: Any) -> Any:

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 from contexts import every_context
-from small_run import REWARD, fingerprint, overrides, rewritten, run_once
+from small_run import Notes, fingerprint, rewritten, run_once
 from stage import Stage, questions
 
-from agent_r1_core import train
-from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.seeds import derive_seed
 from agent_r1_core.testing import ScriptedPolicy
 from agent_r1_core.trajectory import Task
@@ -49,18 +47,9 @@ def test_samples_do_not_depend_on_who_finishes_first(folder: Path) -> None:
 
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_a_run_that_will_not_repeat_says_so(folder: Path, deterministic: bool) -> None:
-    class Notes(Silence):
-        """Keeps what is said."""
-
-        def note(self, text: str) -> None:
-            said.append(text)
-
-    said: list[str] = []
-    given = overrides(folder, 1, deterministic=str(deterministic).lower(), evaluation__at_start="false")
-    (folder / "vowels.py").write_text(REWARD)
-    name = f"run.name=told-{deterministic}"
-    train("default", [*given, name], plugins=[folder / "vowels.py"], listener=Notes())
-    assert any("another run with this seed will differ" in text for text in said) is not deterministic
+    told, options = Notes(), {"deterministic": str(deterministic).lower(), "evaluation__at_start": "false"}
+    run_once(folder, f"told-{deterministic}", 1, listener=told, **options)
+    assert any("another run with this seed will differ" in text for text in told.said) is not deterministic
 
 
 def seeds(tasks: list[Task], round_: int = 1, run: int = 0, **settings: bool | int) -> dict[tuple[str, int], int]:
