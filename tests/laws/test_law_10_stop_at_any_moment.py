@@ -29,7 +29,7 @@ from agent_r1_core.runs.checkpoints import Checkpoints
 from agent_r1_core.runs.run import Run
 
 KILLS = 20
-STEPS = 16
+STEPS = 8
 SHARD = "shard-00001-of-00001.safetensors"
 BUNDLED = {"model__name": "tiny", "checkpoint": "{every: 1, keep: 1, best: null}", "training__importance_clip": 1.5}
 """The bundled model's file has another layout than those of checkpoints, and the clip makes the last bits count."""

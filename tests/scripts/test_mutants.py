@@ -60,6 +60,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path / "checkout"
 
 
+@pytest.mark.slow
 def test_better_tests_kill_more_and_texts_are_left_out(
     checkout: Path, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
