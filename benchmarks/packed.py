@@ -3,7 +3,7 @@
     python benchmarks/packed.py
 
 Episodes as a model of 3 B parameters might play them (some 1,600 tokens, 390 of them sampled), ordinary and packed
-(agent_r1_core/distributed/packed.py): packing one, in the worker; unpickling what was reported and pickling it for the
+(plugins/agent_r1_ray/packed.py): packing one, in the worker; unpickling what was reported and pickling it for the
 learner, in the controller; unpacking it, in the learner and in the writer. Medians of processor time, without the
 garbage collector; and kilobytes on the way and in the controller's memory.
 """
@@ -25,7 +25,8 @@ import report
 
 report.keep_calm()
 
-from agent_r1_core.distributed.packed import packed  # noqa: E402
+from agent_r1_ray.packed import packed  # noqa: E402
+
 from agent_r1_core.testing import make_trajectory  # noqa: E402
 from agent_r1_core.trajectory import CallRecord, Trajectory  # noqa: E402
 
