@@ -83,8 +83,7 @@ def killed(corpus: Path, label: str, moment: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "moments",
-    [[("reading", 0.5)], [("indexing words", 0.9), ("indexing words", 0.98)], [("publishing", 1)]],
+    "moments", [[("reading", 0.5)], [("indexing words", 0.9), ("indexing words", 0.98)], [("publishing", 1)]]
 )
 def test_a_killed_build_is_invisible_and_goes_on_where_it_stopped(
     tmp_path: Path, write_corpus: Any, monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, float]]
