@@ -36,9 +36,10 @@ def test_charts_evaluations_and_settings_equal_the_files(open_page: Open, record
     charts = {chart.get_attribute("data-metric"): chart for chart in page.locator(".chart").all()}
     last = {key: (line["step"], value) for line in metrics(run) for key, value in line.items() if key != "step"}
     assert set(charts) == {key for key in last if not ENDS.match(key)}
-    for key, chart in charts.items():
+    for chart in charts.values():
         chart.scroll_into_view_if_needed()
         chart.locator("canvas").wait_for()
+    for key, chart in charts.items():
         step, number = re.match(r"step (\d+): (\S+)", chart.locator(".readout").inner_text()).groups()
         assert int(step) == last[key][0], key
         assert float(number.replace(",", "")) == pytest.approx(last[key][1], rel=1e-3, abs=1e-12), key
