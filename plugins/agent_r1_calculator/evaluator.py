@@ -12,16 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agent_r1_calculator.arithmetic import (
-    CONSTANTS,
-    FUNCTIONS,
-    SEVERAL,
-    Number,
-    checked,
-    divide,
-    factorial,
-    power,
-)
+from agent_r1_calculator.arithmetic import CONSTANTS, FUNCTIONS, SEVERAL, Number, checked, divide, factorial, power
 from agent_r1_core import ToolError
 
 _SIGNS = str.maketrans(

@@ -47,8 +47,5 @@ def _task(record: Any, key: str, where: str) -> Task:
     if not mark or not answer:
         raise TaskError(f"the answer of {where} has no '#### NUMBER' at its end; give a file in the original format")
     return Task(
-        id=key,
-        prompt=text_field(record, "question", where),
-        answers=(answer,),
-        metadata={"solution": solution},
+        id=key, prompt=text_field(record, "question", where), answers=(answer,), metadata={"solution": solution}
     )

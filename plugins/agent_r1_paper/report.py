@@ -187,11 +187,7 @@ def _methods(lines: Mapping[str, Line], sets: Mapping[str, str]) -> Iterator[Cla
 
 
 def _masks(lines: Mapping[str, Line]) -> Iterator[Claim]:
-    pairs = (
-        ("ppo", "ppo-no_advantage_mask"),
-        ("ppo-no_advantage_mask", "ppo-no_masks"),
-        ("grpo", "grpo-no_loss_mask"),
-    )
+    pairs = (("ppo", "ppo-no_advantage_mask"), ("ppo-no_advantage_mask", "ppo-no_masks"), ("grpo", "grpo-no_loss_mask"))
     for better, worse in ((lines[first], lines[second]) for first, second in pairs):
         text = f"{better.row.title} clearly above {worse.row.title} on average"
         if better.arm is None or worse.arm is None:

@@ -55,8 +55,7 @@ def reproduce(
         typer.Option("--row", metavar="ROW", help="Run only this row; may be repeated.", autocompletion=_rows),
     ] = None,
     folder: Annotated[
-        Path | None,
-        typer.Option("--dir", metavar="FOLDER", help="Where everything is kept; else a folder in runs/."),
+        Path | None, typer.Option("--dir", metavar="FOLDER", help="Where everything is kept; else a folder in runs/.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue: run what the folder lacks.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the cells, their commands and costs.")] = False,

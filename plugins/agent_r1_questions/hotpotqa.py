@@ -36,10 +36,7 @@ class HotpotQA(Questions):
             prompt=text_field(content, "question", where),
             answers=(answer_of(record, "answer"),),
             metadata=known(
-                kind=label_of(record, "type"),
-                level=label_of(record, "level"),
-                hops=2,
-                path=supporting_titles(record),
+                kind=label_of(record, "type"), level=label_of(record, "level"), hops=2, path=supporting_titles(record)
             ),
         )
 

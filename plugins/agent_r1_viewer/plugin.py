@@ -12,9 +12,5 @@ AGENT_R1_PLUGIN_API = 1
 @hookimpl
 def register_commands() -> Iterable[CommandSpec]:
     return [
-        CommandSpec(
-            "view",
-            "agent_r1_viewer.view_command:view",
-            "Show runs in a browser: curves, groups, episodes.",
-        )
+        CommandSpec("view", "agent_r1_viewer.view_command:view", "Show runs in a browser: curves, groups, episodes.")
     ]

@@ -5,9 +5,11 @@ In-process and separate engines differ in two places only: how they are paused, 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass
+from multiprocessing import connection
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,7 +20,6 @@ from agent_r1_core.contracts.engine import context_digest
 from agent_r1_core.errors import EngineError
 from agent_r1_vllm.arguments import check_machine, engine_arguments
 from agent_r1_vllm.environment import starting
-from agent_r1_vllm.watch import watch
 from agent_r1_vllm.weights import handed_over, weights_of_folder
 
 if TYPE_CHECKING:
@@ -245,3 +246,24 @@ def generation(output: Any) -> Generation:
     return Generation(
         ids, logprobs, completion.finish_reason, context_digest(output.prompt_token_ids), version, versions
     )
+
+
+def watch(client: Any) -> list[BaseProcess]:
+    """Make all waits on vLLM's client fail as soon as one of its processes ends; returns the processes.
+
+    Its synchronous client would wait forever for an answer.
+    """
+    processes = list(client.resources.engine_manager.processes)
+    sentinels = [process.sentinel for process in processes]
+
+    def wait() -> None:
+        connection.wait(sentinels)
+        error = EngineError("a process of vLLM has ended; resume the run from its last checkpoint")
+        client.resources.engine_dead = True
+        for future in list(client.utility_results.values()):
+            if not future.done():
+                future.set_exception(error)
+        client.outputs_queue.put(error)
+
+    threading.Thread(target=wait, name="agent-r1-vllm-watch", daemon=True).start()
+    return processes

@@ -70,10 +70,7 @@ class Source:
 
 
 def build_index(
-    source: Source,
-    parts: Sequence[Part],
-    target: Path,
-    say: Callable[[str], None] = lambda text: None,
+    source: Source, parts: Sequence[Part], target: Path, say: Callable[[str], None] = lambda text: None
 ) -> Manifest:
     """Build an index of these parts in the folder `target`.
 

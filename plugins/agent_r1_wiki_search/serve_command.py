@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent_r1_core import ConfigError, TaskError, WorkDisplay, cache_dir
-from agent_r1_wiki_search.command_options import Device, Effort, How, Model
+from agent_r1_wiki_search.commands import Device, Effort, How, Model
 
 if TYPE_CHECKING:
     from agent_r1_wiki_search.searcher import Searcher

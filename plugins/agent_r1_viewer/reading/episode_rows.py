@@ -131,10 +131,7 @@ def groups_of(table: Any) -> list[EpisodeGroup]:
     greedily = {task: iter(rows) for task, rows in baselines.items()}  # of a task that comes twice, each has its own
     return [
         EpisodeGroup(
-            index,
-            tuple(rows),
-            tuple(samples[row] for row in rows),
-            next(greedily.get(tasks[rows[0]], iter(())), None),
+            index, tuple(rows), tuple(samples[row] for row in rows), next(greedily.get(tasks[rows[0]], iter(())), None)
         )
         for index, rows in enumerate(groups)
     ]

@@ -53,10 +53,7 @@ class Batcher:
     """Answers searches; used from one event loop."""
 
     def __init__(
-        self,
-        load: Callable[[], Searcher],
-        limits: BatchLimits,
-        observe: Callable[[int, float], None],
+        self, load: Callable[[], Searcher], limits: BatchLimits, observe: Callable[[int, float], None]
     ) -> None:
         """Prepare the thread; nothing is loaded yet.
 

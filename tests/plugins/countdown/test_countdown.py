@@ -9,8 +9,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 import pytest
-from agent_r1_countdown.env import Countdown, draw
-from agent_r1_countdown.expression import read_expression
+from agent_r1_countdown.env import Countdown, draw, read_expression
 
 from agent_r1_core import Action, Step, Task
 from agent_r1_core.testing import ToolEnvContract

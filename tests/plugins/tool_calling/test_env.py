@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from agent_r1_tool_calling.answers import INSTRUCTIONS, find_answer
-from agent_r1_tool_calling.env import ToolCalling
+from agent_r1_tool_calling.env import INSTRUCTIONS, ToolCalling, find_answer
 from agent_r1_tool_formats.hermes import Hermes
 from agent_r1_tool_formats.search_tags import SearchTags
 

@@ -134,11 +134,7 @@ def test_a_tool_that_cannot_be_called_is_a_configuration_error(options, schemas,
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
-    [
-        ("<search>  </search>", "a search is empty"),
-        ("<search>Karimo", "not closed"),
-        ("Karimo</search>", "not opened"),
-    ],
+    [("<search>  </search>", "a search is empty"), ("<search>Karimo", "not closed"), ("Karimo</search>", "not opened")],
 )
 def test_a_malformed_search_is_one_error(text, sentence):
     parsed = SearchTags().parse(text)

@@ -41,11 +41,7 @@ def test_the_numbers_of_a_run_are_those_of_its_files(get: Callable[..., Any], ho
     assert run["episode_steps"] == [1, 2, 3]
     metrics = get("runs", "small", "metrics", after=1)
     assert metrics["steps"] == [2, 3]
-    assert metrics["values"] == {
-        "reward/mean": [0.2, 0.3],
-        "time/step": [2.0, 2.0],
-        "update/loss": ["NaN", "NaN"],
-    }
+    assert metrics["values"] == {"reward/mean": [0.2, 0.3], "time/step": [2.0, 2.0], "update/loss": ["NaN", "NaN"]}
 
 
 def test_a_step_is_its_groups_with_baselines_and_dropped_episodes_apart(get: Callable[..., Any]) -> None:

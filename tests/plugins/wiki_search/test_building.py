@@ -84,8 +84,7 @@ def killed(corpus: Path, label: str, moment: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "moments",
-    [[("reading", 0.5)], [("indexing words", 0.9), ("indexing words", 0.98)], [("publishing", 1)]],
+    "moments", [[("reading", 0.5)], [("indexing words", 0.9), ("indexing words", 0.98)], [("publishing", 1)]]
 )
 def test_a_killed_build_is_invisible_and_goes_on_where_it_stopped(
     tmp_path: Path, write_corpus: Any, monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, float]]
@@ -237,7 +236,7 @@ def test_a_file_that_must_not_grow_is_one_sentence(tmp_path: Path, write_corpus:
     assert names(tmp_path) == {"corpus.jsonl"}
 
 
-def test_damage_to_any_file_is_seen_when_the_index_is_opened(write_corpus: Any) -> None:
+def test_damage_and_what_the_index_was_not_built_for_are_seen_when_it_is_opened(write_corpus: Any) -> None:
     folder, _ = built(write_corpus(numbered(50)))
     open_folder(folder, "tantivy")
     for file in sorted(path for path in folder.rglob("*") if path.is_file() and path.stat().st_size):
@@ -249,13 +248,13 @@ def test_damage_to_any_file_is_seen_when_the_index_is_opened(write_corpus: Any) 
             with pytest.raises(TaskError, match=r"is damaged: .*; build|cannot be read .*; build"):
                 open_folder(folder, "tantivy")
         file.write_bytes(content)
+    with pytest.raises(ConfigError, match="was built for tantivy, not for dense; give backend tantivy"):
+        open_folder(folder, "dense")
     (folder / "tantivy" / "meta.json").unlink()
     with pytest.raises(TaskError, match=r"meta\.json is missing"):
         open_folder(folder, "tantivy")
     with pytest.raises(TaskError, match=r"there is no index in .*; build one with `agent-r1 wiki build`"):
         open_folder(folder / "tantivy", "tantivy")
-    with pytest.raises(ConfigError, match="was built for tantivy, not for dense; give backend tantivy"):
-        open_folder(folder, "dense")
     manifest = json.loads((folder / FILE).read_text())
     (folder / FILE).write_text(json.dumps(manifest | {"format": 99}))
     with pytest.raises(TaskError, match="has format 99, not 1; build it again"):
