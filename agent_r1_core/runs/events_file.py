@@ -18,8 +18,7 @@ from pydantic import TypeAdapter
 
 from agent_r1_core.contracts.markup import encodable
 from agent_r1_core.errors import RunError
-from agent_r1_core.opening import parse_json, read_bytes
-from agent_r1_core.runs.files import append_line
+from agent_r1_core.runs.files import append_line, parsed_lines
 
 Start = Literal["started", "resumed"]
 End = Literal["finished", "stopped_early", "interrupted", "failed"]
@@ -59,24 +58,15 @@ class EventsFile:
         append_line(self.path, encodable(line) + "\n")
 
     def read(self) -> list[Event]:
-        """All whole lines; what a kill cut off is no line.
+        """All whole lines.
 
         Raises:
             RunError: a line is none of an event, or the file cannot be read.
         """
         try:
-            lines = read_bytes(self.path).split(b"\n")
-        except FileNotFoundError:
-            return []
+            return parsed_lines(self.path, _EVENT.validate_python, "an event")
         except OSError as error:
             raise RunError(f"{self.path} cannot be read ({error.strerror}); make it readable and try again") from error
-        return [self._parse(number, line) for number, line in enumerate(lines[:-1], start=1)]
-
-    def _parse(self, number: int, line: bytes) -> Event:
-        try:
-            return _EVENT.validate_python(parse_json(line))
-        except ValueError as error:
-            raise RunError(f"line {number} of {self.path} is not an event; delete the line") from error
 
 
 _EVENT = TypeAdapter(Event)

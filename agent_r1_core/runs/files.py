@@ -13,11 +13,12 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from agent_r1_core.errors import NotOpened, RunError
-from agent_r1_core.opening import open_to_write, read_bytes
+from agent_r1_core.opening import open_to_write, parse_json, read_bytes
 
+T = TypeVar("T")
 TEMPORARY = ".tmp-"
 REPLACED = ".old-"
 
@@ -77,6 +78,26 @@ def append_line(path: Path, line: str) -> None:
                 raise
         finally:
             os.close(handle)
+
+
+def read_lines(path: Path) -> list[bytes]:
+    """The whole lines of a file, if it is there: what a kill cut off is no line."""
+    return read_bytes(path).split(b"\n")[:-1] if path.exists() else []
+
+
+def parsed_lines(path: Path, parse: Callable[[Any], T], what: str) -> list[T]:
+    """What the whole lines of a file hold, as `parse` takes it from their JSON.
+
+    Raises:
+        RunError: a line is not `what`.
+    """
+    values = []
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            values.append(parse(parse_json(line)))
+        except ValueError as error:
+            raise RunError(f"line {number} of {path} is not {what}; delete the line") from error
+    return values
 
 
 def remove_torn_line(path: Path) -> None:

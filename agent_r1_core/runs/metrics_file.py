@@ -16,8 +16,8 @@ from typing import Any
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.health.alarm import Alarm
-from agent_r1_core.opening import parse_json, read_bytes
-from agent_r1_core.runs.files import append_line, write_text
+from agent_r1_core.opening import parse_json
+from agent_r1_core.runs.files import append_line, parsed_lines, read_lines, write_text
 
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -52,11 +52,7 @@ class MetricsFile:
         Raises:
             RunError: a line in the middle is not JSON.
         """
-        if not self.path.exists():
-            return []
-        lines = read_bytes(self.path).split(b"\n")
-        # What follows the last newline is empty, or a line that a kill cut off.
-        return [self.parse(number, line) for number, line in enumerate(lines[:-1], start=1)]
+        return [self.parse(number, line) for number, line in enumerate(read_lines(self.path), start=1)]
 
     def last_step(self) -> int:
         """The step of the last line; -1 if there is none."""
@@ -67,7 +63,7 @@ class MetricsFile:
         """Delete the lines of later steps, and all but the last line of each step; sort the others."""
         if not self.path.exists():
             return
-        lines = enumerate(read_bytes(self.path).split(b"\n")[:-1], start=1)
+        lines = enumerate(read_lines(self.path), start=1)
         by_step = {self.parse(number, line)["step"]: line.decode() + "\n" for number, line in lines}
         write_text(self.path, "".join(by_step[kept] for kept in sorted(by_step) if kept <= step))
         self._last = None
@@ -125,21 +121,12 @@ class AlarmFile:
             append_line(self.path, _line(alarm))
 
     def read(self) -> list[Alarm]:
-        """All whole lines; what a kill cut off is no line.
+        """All whole lines.
 
         Raises:
             RunError: a line is none of an alarm.
         """
-        if not self.path.exists():
-            return []
-        lines = read_bytes(self.path).split(b"\n")
-        return [self._parse(number, line) for number, line in enumerate(lines[:-1], start=1)]
-
-    def _parse(self, number: int, line: bytes) -> Alarm:
-        try:
-            return Alarm.from_json(parse_json(line))
-        except ValueError as error:
-            raise RunError(f"line {number} of {self.path} is not an alarm; delete the line") from error
+        return parsed_lines(self.path, Alarm.from_json, "an alarm")
 
 
 def _line(alarm: Alarm) -> str:
