@@ -27,6 +27,9 @@ def print_page(answer: dict[str, Any]) -> None:
     if answer["kind"] == "command":
         show(f"Its arguments: agent-r1 {answer['name']} --help")
         return
+    if answer["kind"] == "site":
+        show(f"A recipe says: distributed.site={answer['name']}")
+        return
     if answer["options"]:
         _print_entries("options:", [_option(option) for option in answer["options"]])
     else:

@@ -48,7 +48,7 @@ class PluginCommand(Command):
     def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context of the command itself."""
         try:
-            function = _registry().command(self._full)
+            function = _registry().function("command", self._full)
         except AgentR1Error as error:
             raise typer.Exit(tell(error)) from None
         app = typer.Typer(

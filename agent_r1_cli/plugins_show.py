@@ -17,6 +17,7 @@ from agent_r1_cli.component_page import print_page
 from agent_r1_cli.output import print_json
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, find_plugins
 from agent_r1_cli.plugins_command import KindOption, _check_kind
+from agent_r1_core.plugins.kinds import KINDS
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -46,8 +47,8 @@ def show(
     _check_kind(kind)
     registry = find_plugins(plugin, disable_plugin)
     record = _find(registry, name, kind)
-    if record.kind == "command":
-        answer = _facts(registry, record, registry.command(record.qualified))
+    if KINDS[record.kind].functions:
+        answer = _facts(registry, record, registry.function(record.kind, record.qualified))
     else:
         answer = _describe(registry, registry.load(record.kind, record.qualified))
     if as_json:
@@ -116,7 +117,7 @@ def _source(cls: Any) -> tuple[str | None, int | None]:
     """File and first line of a component; for a function tool, of its function."""
     target = getattr(cls, "function", cls)
     try:
-        return inspect.getsourcefile(target), inspect.getsourcelines(target)[1]
+        return inspect.getsourcefile(inspect.unwrap(target)), inspect.getsourcelines(inspect.unwrap(target))[1]
     except (OSError, TypeError):
         return None, None
 

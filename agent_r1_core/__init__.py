@@ -58,6 +58,7 @@ _HOMES = {
     "RecordsConfig": "records",
     "RewardFn": "contracts.reward",
     "RewardSpec": "specs",
+    "SiteSpec": "specs",
     "Run": "runs.run",
     "RunInfo": "contracts.tracker",
     "Sampling": "contracts.sampling",

@@ -13,6 +13,7 @@ from agent_r1_core.specs import (
     EngineSpec,
     EnvSpec,
     RewardSpec,
+    SiteSpec,
     TaskSpec,
     ToolFormatSpec,
     ToolSpec,
@@ -77,3 +78,8 @@ def register_contexts() -> Iterable[ContextSpec]:  # type: ignore[empty-body]
 @hookspec
 def register_commands() -> Iterable[CommandSpec]:  # type: ignore[empty-body]
     """Commands of `agent-r1`."""
+
+
+@hookspec
+def register_sites() -> Iterable[SiteSpec]:  # type: ignore[empty-body]
+    """Sites, where the workers of a run are."""

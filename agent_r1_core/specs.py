@@ -94,3 +94,12 @@ class CommandSpec(ComponentSpec):
     """
 
     kind = "command"
+
+
+class SiteSpec(ComponentSpec):
+    """Declares a site, where the workers of a run are; its target is a function that opens one (`OpenSite`).
+
+    There are no aliases and presets.
+    """
+
+    kind = "site"

@@ -63,28 +63,11 @@ ALLOWED: dict[str, set[str]] = {
         "work",
         *CONTRACTS,
     },
-    "distributed": {
-        "assembly",
-        "chat",
-        "config",
-        "folders",
-        "learning",
-        "metrics",
-        "plugins",
-        "rollout",
-        "runs",
-        "tools",
-        "work",
-        *CONTRACTS,
-    },
 }
 """Rooms of the core, and what each may import at run time beside itself."""
 
-EXCEPTIONS = {"training/api.py": {"distributed"}}
-"""Files that may import more than their room."""
-
 OWN_FILES = {
-    "agent_r1_core/distributed/lifeline.py": "the list of processes in /proc",
+    "plugins/agent_r1_ray/lifeline.py": "the list of processes in /proc",
     "agent_r1_core/tools/isolated_keeper.py": "/proc",
     "agent_r1_core/tools/left_behind.py": "/proc",
     "agent_r1_cli/leaving.py": "/proc",
@@ -113,10 +96,13 @@ CLI = {
 PLUGINS = {"engines", "learning", "chat"}
 """Beside the public names of agent_r1_core, errors and contracts."""
 ROOMS_OF = {
+    "agent_r1_ray": {"assembly", "config", "folders", "metrics", "plugins", "rollout", "runs", "tools", "work"},
     "agent_r1_paper": {"config", "evaluation", "metrics", "runs", "terminal", "training", "work"},
     "agent_r1_viewer": {"folders", "health", "metrics", "parquet", "runs", "sparkline", "terminal"},
 }
-"""Shipped plugins that may import more, by folder, and the command line too: their commands work with whole runs."""
+"""Shipped plugins that may import more, by folder: they work with whole runs."""
+WITH_COMMANDS = {"agent_r1_paper", "agent_r1_viewer"}
+"""Those of them that may import the command line."""
 
 
 def run_time_imports(file: Path) -> Iterator[str]:
@@ -154,21 +140,16 @@ def test_every_room_of_the_core_imports_only_what_it_may(root: Path) -> None:
         home = core / room
         files = home.rglob("*.py") if home.is_dir() else iter([core / f"{room}.py"])
         strangers += [
-            f"{file.relative_to(root)} imports {found}"
-            for file, found in rooms(files)
-            if found not in {room, *allowed, *EXCEPTIONS.get(str(file.relative_to(core)), ())}
+            f"{file.relative_to(root)} imports {found}" for file, found in rooms(files) if found not in {room, *allowed}
         ]
     assert strangers == []
 
 
 def test_ray_stays_in_its_room(root: Path) -> None:
     """So that no other command, and no algorithm, tool or reward, knows where it runs."""
-    core = root / "agent_r1_core"
-    gates = {file for file, room in rooms(core.rglob("*.py")) if room == "distributed" and file.parent.name != room}
-    assert gates == {core / "training" / "api.py"}
-    others = (*core.rglob("*.py"), *(root / "agent_r1_cli").rglob("*.py"), *(root / "plugins").rglob("*.py"))
-    using = {file.parent for file in others if "ray" in {name.split(".")[0] for name in run_time_imports(file)}}
-    assert using == {core / "distributed"}
+    files = (file for folder in ("agent_r1_core", "agent_r1_cli", "plugins") for file in (root / folder).rglob("*.py"))
+    using = {file.parent for file in files if "ray" in {name.split(".")[0] for name in run_time_imports(file)}}
+    assert using == {root / "plugins" / "agent_r1_ray"}
 
 
 def test_files_are_opened_in_one_place(root: Path) -> None:
@@ -235,7 +216,7 @@ def test_plugins_know_public_names_and_never_each_other(root: Path) -> None:
         files = list((root / "plugins" / folder).rglob("*.py"))
         for file in files:
             others = {module.split(".")[0] for module in run_time_imports(file)} & {*folders, "agent_r1_cli"} - {folder}
-            assert not others or (folder in ROOMS_OF and others == {"agent_r1_cli"}), f"{file} imports {others}"
+            assert not others or (folder in WITH_COMMANDS and others == {"agent_r1_cli"}), f"{file} imports {others}"
         found = {room for _, room in rooms(iter(files))}
         assert found <= {*CONTRACTS, *PLUGINS, *ROOMS_OF.get(folder, ())}, folder
 

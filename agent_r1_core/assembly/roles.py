@@ -1,6 +1,6 @@
 """The two roles that the trainer uses: rollouts play tasks, the learner turns groups into better weights.
 
-In one process they are plain objects (in_process.py); on many machines the room `distributed` implements both. Neither
+In one process they are plain objects (in_process.py); on many machines a plugin, as `ray`, implements both. Neither
 blocks the trainer's event loop, but for `save_policy`, when all is done.
 """
 

@@ -1,7 +1,9 @@
-"""Site: where the roles of a run are made and run; in this process, or elsewhere by the room `distributed`."""
+"""Site: where the roles of a run are made and run; in this process, or elsewhere by a plugin, as `ray`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from agent_r1_core.assembly.blueprint import Blueprint
     from agent_r1_core.assembly.roles import LearnerRole, Rollouts
     from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.config.models import DistributedConfig
 
 
 class Site(Protocol):
@@ -32,6 +35,24 @@ class Site(Protocol):
 
         Raises:
             AgentR1Error: a component cannot be made, or the model cannot be loaded.
+        """
+
+
+class OpenSite(Protocol):
+    """Opens a site for as long as a context lasts: the target of a `SiteSpec`."""
+
+    def __call__(
+        self, settings: DistributedConfig, note: Callable[[str], None], lost: Callable[[str], None], learning: bool
+    ) -> AbstractContextManager[Site]:
+        """The site that a recipe's section `distributed` asks for.
+
+        Args:
+            note: shows a sentence.
+            lost: called in a thread, with one sentence, when the site is gone; then the process ends.
+            learning: False: nobody learns.
+
+        Raises:
+            ConfigError: the site is not there, or is too small.
         """
 
 

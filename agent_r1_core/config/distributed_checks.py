@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING
 
+from agent_r1_core.errors import PluginError
+
 if TYPE_CHECKING:
     from agent_r1_core.config.setup import Setup
 
@@ -18,12 +20,10 @@ def check_distributed(setup: Setup) -> None:
         text = "needs rollout workers beside it; set distributed.rollout_workers to 1 or more"
         setup.problems.add(("distributed", "learner_workers"), text)
     if not section.used:
-        for option in ("gpus_per_rollout_worker", "placement", "address"):
+        for option in ("site", "gpus_per_rollout_worker", "placement", "address"):
             setup.idle(("distributed", option), "distributed.rollout_workers is 0, so that everything is one process")
-    elif importlib.util.find_spec("ray") is None:
-        setup.unavailable["distributed"] = (
-            "distributed.rollout_workers needs Ray, which is not installed; run: pip install 'agent-r1[distributed]'"
-        )
+    else:
+        _check_site(setup)
     _check_gpus_of_an_engine(setup)
     if not section.learner_workers:
         setup.idle(("distributed", "gpus_per_learner_worker"), "distributed.learner_workers is 0")
@@ -42,6 +42,19 @@ def check_distributed(setup: Setup) -> None:
         and (section.gpus_per_rollout_worker or section.gpus_per_learner_worker)
     ):
         setup.problems.add(("deterministic",), "needs the CPU, and workers have GPUs; set distributed.gpus_per_*=0")
+
+
+def _check_site(setup: Setup) -> None:
+    """Check that a plugin offers the site, and that Ray is there for its own."""
+    name = setup.config.distributed.site
+    try:
+        setup.registry.find("site", name)
+    except PluginError as error:
+        setup.problems.add(("distributed", "site"), f"names no site: {error}")
+    if name == "ray" and importlib.util.find_spec("ray") is None:
+        setup.unavailable["distributed"] = (
+            "distributed.rollout_workers needs Ray, which is not installed; run: pip install 'agent-r1[distributed]'"
+        )
 
 
 def _check_gpus_of_an_engine(setup: Setup) -> None:

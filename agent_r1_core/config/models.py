@@ -152,8 +152,10 @@ class RecordingConfig(Section):
 
 
 class DistributedConfig(Section):
-    """How many processes share the work, on Ray. All defaults: everything runs in one process, without Ray."""
+    """How many processes share the work, and where. All defaults: everything runs in one process, without Ray."""
 
+    site: str = "ray"
+    """The site whose workers these are, by its name in `agent-r1 plugins list`."""
     rollout_workers: int = Field(default=0, ge=0)
     """Processes that play episodes, each with an engine and tools of its own; 0: the process of the command plays."""
     learner_workers: int = Field(default=0, ge=0)

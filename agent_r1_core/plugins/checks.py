@@ -73,8 +73,9 @@ def check_component(kind: str, cls: Any) -> list[str]:
 def check_registered(registry: Registry, record: ComponentRecord) -> list[str]:
     """What is wrong with a registered name: its target, its class, the options that its preset sets."""
     try:
-        if record.kind == "command":
-            return check_command(registry.command(record.qualified))
+        if KINDS[record.kind].functions:
+            function = registry.function(record.kind, record.qualified)
+            return check_command(function) if record.kind == "command" else []
         loaded = registry.load(record.kind, record.qualified)
     except AgentR1Error as error:
         return [str(error)]
@@ -97,7 +98,7 @@ def check_command(function: Callable[..., Any]) -> list[str]:
 
 def check_available(registry: Registry, record: ComponentRecord) -> str | None:
     """Why a valid component cannot be used on this machine with its default options; None if it can."""
-    if record.kind == "command":
+    if KINDS[record.kind].functions:
         return None
     loaded = registry.load(record.kind, record.qualified)
     config, problems = validate(loaded.cls.Config, loaded.preset_config)

@@ -14,7 +14,7 @@ import pluggy
 from agent_r1_core import hookspecs
 from agent_r1_core.errors import describe_error
 from agent_r1_core.hookspecs import PLUGIN_API, PROJECT
-from agent_r1_core.plugins.kinds import HOOKS, Kind
+from agent_r1_core.plugins.kinds import HOOKS, KINDS, Kind
 from agent_r1_core.plugins.nearest import did_you_mean
 from agent_r1_core.plugins.records import ComponentRecord
 from agent_r1_core.specs import ComponentSpec, Preset
@@ -122,6 +122,11 @@ def _call(hook: str, function: Any, kind: Kind) -> list[ComponentSpec]:
 
 
 def _check_spec(spec: ComponentSpec, local: bool) -> None:
+    functions = KINDS[spec.kind].functions
+    if functions and (spec.aliases or spec.presets):
+        raise BrokenPlugin(
+            f"{spec.kind} {spec.name!r} has aliases or presets, which {spec.kind}s do not have; remove them"
+        )
     if spec.kind == "command":
         _check_command(spec)
     else:
@@ -129,7 +134,7 @@ def _check_spec(spec: ComponentSpec, local: bool) -> None:
     module, colon, attribute = spec.target.partition(":")
     dotted = all(part.isidentifier() for part in module.split(".")) or (local and not module)
     if not (colon and dotted and all(part.isidentifier() for part in attribute.split("."))):
-        what = "function" if spec.kind == "command" else "Class"
+        what = "function" if functions else "Class"
         forms = f"'package.module:{what}'" + (f" or ':{what}' for this file" if local else "")
         raise BrokenPlugin(f"{spec.kind} {spec.name!r} has the target {spec.target!r}; write it as {forms}")
 
@@ -140,8 +145,6 @@ def _check_command(spec: ComponentSpec) -> None:
             f"command {spec.name!r} cannot be typed; use a word of lower case letters, digits, - and _, or a group and "
             "a word"
         )
-    if spec.aliases or spec.presets:
-        raise BrokenPlugin(f"command {spec.name!r} has aliases or presets, which commands do not have; remove them")
 
 
 def _check_names(spec: ComponentSpec) -> None:

@@ -1,4 +1,4 @@
-"""The ten kinds of component: each with its hook, its spec and the class that its components subclass."""
+"""The eleven kinds of component: each with its hook, its spec and the class that its components subclass."""
 
 from __future__ import annotations
 
@@ -24,6 +24,11 @@ class Kind:
     home: str
     """`module:Class` of the contract, imported when a component is; empty: its components are functions."""
 
+    @property
+    def functions(self) -> bool:
+        """Whether components of this kind are functions."""
+        return not self.home
+
     def base(self) -> type[Component]:
         """The class that components of this kind subclass (imports it)."""
         module, _, name = self.home.partition(":")
@@ -41,6 +46,7 @@ _ALL = (
     Kind("tool_format", "tool formats", "register_tool_formats", specs.ToolFormatSpec, "tool_format:ToolFormat"),
     Kind("context", "context strategies", "register_contexts", specs.ContextSpec, "context:ContextStrategy"),
     Kind("command", "commands", "register_commands", specs.CommandSpec, ""),
+    Kind("site", "sites", "register_sites", specs.SiteSpec, ""),
 )
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}

@@ -23,7 +23,7 @@ from agent_r1_core.plugins.discovery import Admit, discover
 from agent_r1_core.plugins.kinds import KINDS, Kind
 from agent_r1_core.plugins.nearest import did_you_mean
 from agent_r1_core.plugins.records import ComponentRecord, LoadedComponent, PluginRecord, PluginStatus
-from agent_r1_core.plugins.targets import import_command, import_target
+from agent_r1_core.plugins.targets import import_function, import_target
 
 if TYPE_CHECKING:
     from agent_r1_core.contracts.component import Component, ComponentConfig
@@ -106,15 +106,15 @@ class Registry:
             self._loaded[key] = LoadedComponent(record, cls, dict(record.preset.config) if record.preset else {})
         return self._loaded[key]
 
-    def command(self, name: str) -> Callable[..., Any]:
-        """Import the function of a command.
+    def function(self, kind: str, name: str) -> Callable[..., Any]:
+        """Import a component that is a function: a command or a site.
 
         Raises:
             UnknownComponent, AmbiguousComponent: as `find`.
             ComponentLoadError: its target cannot be imported or is no function.
         """
-        record = self.find("command", name)
-        return import_command(record, self.plugin_of(record))
+        record = self.find(kind, name)
+        return import_function(record, self.plugin_of(record))
 
     def configure(
         self, kind: str, block: Mapping[str, Any] | str, where: str = ""

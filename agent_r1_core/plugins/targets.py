@@ -1,4 +1,4 @@
-"""Imports what a spec's target names: the class of a component, or the function of a command."""
+"""Imports what a spec's target names: the class of a component, or a function, as of a command."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def import_target(record: ComponentRecord, plugin: PluginRecord) -> type[Compone
     return value
 
 
-def import_command(record: ComponentRecord, plugin: PluginRecord) -> Callable[..., Any]:
-    """Import the function of a command.
+def import_function(record: ComponentRecord, plugin: PluginRecord) -> Callable[..., Any]:
+    """Import a component that is a function.
 
     Raises:
         ComponentLoadError: the module cannot be imported, lacks the name, or the name is no function.
     """
     value: Any = _value(record, plugin)
     if not inspect.isfunction(value):
-        raise ComponentLoadError(f"{_who(record, plugin)} is not a function; name the function that runs it")
+        raise ComponentLoadError(f"{_who(record, plugin)} is not a function; name a function of the module")
     return value
 
 

@@ -28,7 +28,7 @@ from agent_r1_core.training.resume import (
 from agent_r1_core.work.running import run_async, termination_interrupts, trim_memory
 
 if TYPE_CHECKING:
-    from agent_r1_core.assembly.site import Site
+    from agent_r1_core.assembly.site import OpenSite, Site
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.evaluation.evaluate import Evaluation
     from agent_r1_core.evaluation.evaluator import EvaluationPlan
@@ -182,9 +182,8 @@ def _site(
         return
     if "distributed" in resolved.unavailable:
         raise ComponentLoadError(resolved.unavailable["distributed"])
-    from agent_r1_core.distributed import ray_site
-
-    with ray_site(resolved.config.distributed, note, lost, learning) as site:
+    open_site: OpenSite = resolved.registry.function("site", resolved.config.distributed.site)
+    with open_site(resolved.config.distributed, note, lost, learning) as site:
         yield site
 
 

@@ -875,7 +875,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         7,
         "weights-that-came-meanwhile",
-        "agent_r1_core/distributed/dispatcher.py",
+        "plugins/agent_r1_ray/dispatcher.py",
         "        while self._weights is not None and seat.worker is worker and seat.version",
         "        if self._weights is not None and seat.worker is worker and seat.version",
         "while_a_new_worker",
@@ -883,7 +883,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         7,
         "a-version-that-was-never-loaded",
-        "agent_r1_core/distributed/dispatcher.py",
+        "plugins/agent_r1_ray/dispatcher.py",
         "                seat.version = version\n",
         "                seat.version = self._weights[1]\n",
         "while_a_new_worker",

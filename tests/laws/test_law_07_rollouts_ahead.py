@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from agent_r1_ray.dispatcher import Dispatcher
 from fake_workers import FakeWorker, plans
 from small_run import run_once
 
-from agent_r1_core.distributed.dispatcher import Dispatcher
 from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder

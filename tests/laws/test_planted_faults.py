@@ -11,7 +11,7 @@ from planting import Runner, check_noticed, copied, plant, runner
 
 TESTS = (
     *("tests/laws", "tests/warm", "tests/yardstick", "tests/fixtures/chat_templates"),
-    "tests/core/distributed/fake_workers.py",
+    "tests/plugins/ray_site/fake_workers.py",
 )
 LAWS = range(1, 14)
 

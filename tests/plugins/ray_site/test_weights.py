@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from agent_r1_ray.weights import in_parts, to_tensors
 from torch import Tensor
-
-from agent_r1_core.distributed.weights import in_parts, to_tensors
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

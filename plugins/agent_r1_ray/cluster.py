@@ -19,9 +19,9 @@ import ray._private.worker as _ray_worker
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from agent_r1_core.distributed.jobs import NoRoom
-from agent_r1_core.distributed.remote import ROOM, answer
 from agent_r1_core.errors import ConfigError
+from agent_r1_ray.jobs import NoRoom
+from agent_r1_ray.remote import ROOM, answer
 
 if TYPE_CHECKING:
     from ray.util.placement_group import PlacementGroup

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy
 import pytest
+from agent_r1_ray.packed import PackedTrajectory, packed
 
 from agent_r1_core.contracts.token_numbers import TokenNumbers
-from agent_r1_core.distributed.packed import PackedTrajectory, packed
 from agent_r1_core.metrics.tally import Tally, tally
 from agent_r1_core.rollout import RolloutResult
 from agent_r1_core.runs.trajectory_file import write_trajectories

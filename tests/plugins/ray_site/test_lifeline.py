@@ -14,9 +14,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from agent_r1_ray import lifeline
+from agent_r1_ray.lifeline import Lifeline, _below
 
-from agent_r1_core.distributed import lifeline
-from agent_r1_core.distributed.lifeline import Lifeline, _below
 from agent_r1_core.runs.run import Run
 
 SETTINGS = (

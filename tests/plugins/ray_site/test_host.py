@@ -9,10 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from agent_r1_ray.host import RolloutHost
+from agent_r1_ray.jobs import Job, Report
 from fake_workers import plans
 
-from agent_r1_core.distributed.host import RolloutHost
-from agent_r1_core.distributed.jobs import Job, Report
 from agent_r1_core.errors import ConfigError, EngineError
 from agent_r1_core.rollout.plan import EpisodePlan
 from agent_r1_core.rollout.result import CallCounts

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_r1_ray.spec import WorkerSpec
 from small_run import REWARD, overrides
 
 from agent_r1_core.assembly.assembly import assemble
@@ -16,7 +17,6 @@ from agent_r1_core.assembly.blueprint import Blueprint
 from agent_r1_core.assembly.local_roles import local_roles
 from agent_r1_core.assembly.site import LocalSite
 from agent_r1_core.config import load_config
-from agent_r1_core.distributed.spec import WorkerSpec
 from agent_r1_core.errors import ConfigError, PluginError
 from agent_r1_core.testing import tiny_model_folder
 

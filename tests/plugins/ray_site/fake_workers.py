@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agent_r1_core.distributed.jobs import Job, Report, WorkerLost
+from agent_r1_ray.jobs import Job, Report, WorkerLost
+
 from agent_r1_core.rollout import RolloutRequest
 from agent_r1_core.rollout.plan import EpisodePlan, plan_episodes
 from agent_r1_core.rollout.result import CallCounts

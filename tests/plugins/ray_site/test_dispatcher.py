@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from agent_r1_ray import dispatcher as module
+from agent_r1_ray.dealer import LOSSES
+from agent_r1_ray.dispatcher import REPORTS, STARTS, Dispatcher
+from agent_r1_ray.jobs import NoRoom, WorkerLost
 from fake_workers import FakeWorker, plans
 
-from agent_r1_core.distributed import dispatcher as module
-from agent_r1_core.distributed.dealer import LOSSES
-from agent_r1_core.distributed.dispatcher import REPORTS, STARTS, Dispatcher
-from agent_r1_core.distributed.jobs import NoRoom, WorkerLost
 from agent_r1_core.errors import ConfigError, EngineError, LearnerLost
 from agent_r1_core.rollout.plan import EpisodePlan
 from agent_r1_core.trajectory import EndStatus, Trajectory

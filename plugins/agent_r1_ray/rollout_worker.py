@@ -14,18 +14,18 @@ import ray
 from ray.exceptions import ObjectLostError
 
 from agent_r1_core.assembly.local_roles import local_rollouts
-from agent_r1_core.distributed.crew import Crew
-from agent_r1_core.distributed.host import RolloutHost
-from agent_r1_core.distributed.jobs import Job, Report
-from agent_r1_core.distributed.remote import Place, answer, answer_of_living, end, here, placed
-from agent_r1_core.distributed.spec import WorkerSpec
-from agent_r1_core.distributed.weights import to_tensors
 from agent_r1_core.errors import LearnerLost
+from agent_r1_ray.crew import Crew
+from agent_r1_ray.host import RolloutHost
+from agent_r1_ray.jobs import Job, Report
+from agent_r1_ray.remote import Place, answer, answer_of_living, end, here, placed
+from agent_r1_ray.spec import WorkerSpec
+from agent_r1_ray.weights import to_tensors
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
-    from agent_r1_core.distributed.cluster import Placement
+    from agent_r1_ray.cluster import Placement
 
 _CALLS = 64
 """Calls of an actor at once; the controller makes a handful."""

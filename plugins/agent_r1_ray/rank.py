@@ -19,19 +19,19 @@ import torch.distributed
 from torch.distributed import TCPStore
 
 from agent_r1_core.assembly.components import make_learner
-from agent_r1_core.distributed.remote import here
-from agent_r1_core.distributed.weights import in_parts
 from agent_r1_core.learning.captured import CapturedState
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks
+from agent_r1_ray.remote import here
+from agent_r1_ray.weights import in_parts
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-    from agent_r1_core.distributed.spec import WorkerSpec
-    from agent_r1_core.distributed.weights import Arrays
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.learning.update import Update
     from agent_r1_core.trajectory import Group
+    from agent_r1_ray.spec import WorkerSpec
+    from agent_r1_ray.weights import Arrays
 
 _TIMEOUT = timedelta(minutes=30)
 """Of a collective of the ranks; whoever hangs longer was noticed before."""

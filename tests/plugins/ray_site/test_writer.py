@@ -9,9 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from agent_r1_ray import writer as module
+from agent_r1_ray.writer import Writer
 
-from agent_r1_core.distributed import writer as module
-from agent_r1_core.distributed.writer import Writer
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.trajectory_file import read_trajectories, write_trajectories
 from agent_r1_core.testing import make_trajectory

@@ -1,4 +1,4 @@
-"""RaySite: a run whose roles are workers of a Ray cluster."""
+"""RaySite: a run whose roles are workers of a Ray cluster. Ray is imported when a site opens."""
 
 from __future__ import annotations
 
@@ -6,18 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import ray
 import torch
 
 from agent_r1_core.assembly.components import make_learner
 from agent_r1_core.assembly.hardware import Hardware, choose_hardware
 from agent_r1_core.assembly.local_roles import LocalLearner
-from agent_r1_core.distributed.cluster import Cluster, Placement, connected
-from agent_r1_core.distributed.crew import Crew
-from agent_r1_core.distributed.learner import RayLearner
-from agent_r1_core.distributed.lifeline import Lifeline
-from agent_r1_core.distributed.rollouts import RayRollouts
-from agent_r1_core.distributed.spec import WorkerSpec
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.work.running import run_async
 
@@ -28,6 +21,7 @@ if TYPE_CHECKING:
     from agent_r1_core.assembly.roles import LearnerRole, Rollouts
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.config.models import DistributedConfig
+    from agent_r1_ray.cluster import Cluster
 
 
 class RaySite:
@@ -36,6 +30,9 @@ class RaySite:
     def __init__(
         self, settings: DistributedConfig, cluster: Cluster, note: Callable[[str], None], learning: bool
     ) -> None:
+        from agent_r1_ray.cluster import Placement
+        from agent_r1_ray.crew import Crew
+
         self._settings, self._note, self._learning = settings, note, learning
         self._placement = Placement(settings, cluster)
         self._crew = Crew()
@@ -67,6 +64,12 @@ class RaySite:
 
     def make_roles(self, blueprint: Blueprint) -> tuple[Rollouts, LearnerRole | None]:
         """The roles of a run."""
+        import ray
+
+        from agent_r1_ray.learner import RayLearner
+        from agent_r1_ray.rollouts import RayRollouts
+        from agent_r1_ray.spec import WorkerSpec
+
         spec = ray.put(WorkerSpec.of(blueprint))
         rollouts: Rollouts = RayRollouts(blueprint, spec, self._placement, self._crew, self._note)
         if not blueprint.learning:
@@ -94,6 +97,9 @@ def ray_site(
     Raises:
         ConfigError: there is no such cluster, or it is too small.
     """
+    from agent_r1_ray.cluster import connected
+    from agent_r1_ray.lifeline import Lifeline
+
     if not learning:
         settings = settings.model_copy(update={"learner_workers": 0, "placement": "separate"})
     with connected(settings) as cluster:

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from agent_r1_core.distributed.jobs import Job, Report, WorkerLost
-from agent_r1_core.distributed.queue import JobQueue
-from agent_r1_core.distributed.seats import Call, OnFinished, Seat, Work
 from agent_r1_core.errors import EngineError
 from agent_r1_core.rollout.plan import EpisodePlan
 from agent_r1_core.trajectory import EndStatus, Trajectory
+from agent_r1_ray.jobs import Job, Report, WorkerLost
+from agent_r1_ray.queue import JobQueue
+from agent_r1_ray.seats import Call, OnFinished, Seat, Work
 
 LOSSES = 5
 """Workers that may be lost under an episode before it counts as failed: it may be what kills them."""

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from agent_r1_core.distributed.dealer import Dealer
-from agent_r1_core.distributed.jobs import PATIENCE, NoRoom, RolloutWorker, WorkerLost
-from agent_r1_core.distributed.seats import Seat
 from agent_r1_core.errors import AgentR1Error, EngineError, LearnerLost
 from agent_r1_core.rollout.result import CallCounts
+from agent_r1_ray.dealer import Dealer
+from agent_r1_ray.jobs import PATIENCE, NoRoom, RolloutWorker, WorkerLost
+from agent_r1_ray.seats import Seat
 
 SILENCE = 30.0
 """Seconds without a report, which a living worker sends every few, until it counts as hung."""

@@ -10,11 +10,11 @@ from contextlib import suppress
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.distributed.jobs import PATIENCE, Job, Report
-from agent_r1_core.distributed.packed import packed
 from agent_r1_core.errors import AgentR1Error, describe_error
 from agent_r1_core.rollout.result import CallCounts
 from agent_r1_core.trajectory import EndStatus
+from agent_r1_ray.jobs import PATIENCE, Job, Report
+from agent_r1_ray.packed import packed
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.local_roles import LocalRollouts

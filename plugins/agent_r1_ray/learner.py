@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any
 import ray
 from ray.exceptions import GetTimeoutError, RayError
 
-from agent_r1_core.distributed.dispatcher import SILENCE
-from agent_r1_core.distributed.jobs import WorkerLost
-from agent_r1_core.distributed.rank import LearnerActor
-from agent_r1_core.distributed.remote import Place, answer, end, ours, placed
 from agent_r1_core.errors import AgentR1Error, ConfigError, LearnerLost, ModelError, PluginError
+from agent_r1_ray.dispatcher import SILENCE
+from agent_r1_ray.jobs import WorkerLost
+from agent_r1_ray.rank import LearnerActor
+from agent_r1_ray.remote import Place, answer, end, ours, placed
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
     from agent_r1_core.assembly.blueprint import Blueprint
-    from agent_r1_core.distributed.cluster import Placement
     from agent_r1_core.learning.update import Update
     from agent_r1_core.trajectory import Group
+    from agent_r1_ray.cluster import Placement
 
 _BEAT = 5.0
 """Seconds between two questions whether a rank still lives."""

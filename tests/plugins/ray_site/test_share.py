@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from agent_r1_core.distributed.cluster import cpus_per_worker
+from agent_r1_ray.cluster import cpus_per_worker
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from agent_r1_core.contracts.token_numbers import TokenNumbers
-from agent_r1_core.distributed.remote import answer
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.trajectory import Trajectory
+from agent_r1_ray.remote import answer
 
 _HANGS = 900.0
 """Seconds after which that process counts as hung."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.distributed.dispatcher import SILENCE
-from agent_r1_core.distributed.remote import Place, answer, end
+from agent_r1_ray.dispatcher import SILENCE
+from agent_r1_ray.remote import Place, answer, end
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle

@@ -6,9 +6,9 @@ import heapq
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from agent_r1_core.distributed.jobs import Job
-from agent_r1_core.distributed.seats import Call, Seat, Work
 from agent_r1_core.rollout.plan import EpisodePlan
+from agent_r1_ray.jobs import Job
+from agent_r1_ray.seats import Call, Seat, Work
 
 
 class JobQueue:

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from agent_r1_core.distributed.jobs import Job, RolloutWorker, WorkerLost
 from agent_r1_core.rollout.plan import EpisodePlan
 from agent_r1_core.rollout.result import CallCounts
 from agent_r1_core.trajectory import Trajectory
+from agent_r1_ray.jobs import Job, RolloutWorker, WorkerLost
 
 T = TypeVar("T")
 OnFinished = Callable[[EpisodePlan, Trajectory], None]

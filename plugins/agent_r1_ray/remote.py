@@ -13,7 +13,7 @@ from ray.actor import ActorHandle
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from agent_r1_core.distributed.jobs import NoRoom, WorkerLost
+from agent_r1_ray.jobs import NoRoom, WorkerLost
 
 ROOM = 120.0
 """Seconds that an actor may wait for free resources, or be silent while it starts."""

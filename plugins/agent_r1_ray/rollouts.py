@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
-from agent_r1_core.distributed.dispatcher import Dispatcher
-from agent_r1_core.distributed.rollout_worker import RayWorker
-from agent_r1_core.distributed.weights import in_parts
-from agent_r1_core.distributed.writer import Writer
 from agent_r1_core.errors import RunError
 from agent_r1_core.rollout.plan import plan_episodes
 from agent_r1_core.rollout.result import CallCounts, RolloutResult
 from agent_r1_core.work import working
+from agent_r1_ray.dispatcher import Dispatcher
+from agent_r1_ray.rollout_worker import RayWorker
+from agent_r1_ray.weights import in_parts
+from agent_r1_ray.writer import Writer
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.blueprint import Blueprint
     from agent_r1_core.contracts.token_numbers import TokenNumbers
-    from agent_r1_core.distributed.cluster import Placement
-    from agent_r1_core.distributed.crew import Crew
     from agent_r1_core.rollout import OnEpisode, RolloutRequest
     from agent_r1_core.rollout.plan import EpisodePlan
     from agent_r1_core.runs.call_log import CallLog
     from agent_r1_core.trajectory import Trajectory
+    from agent_r1_ray.cluster import Placement
+    from agent_r1_ray.crew import Crew
 
 
 class RayRollouts:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_r1_ray.learner import RayLearner
+from agent_r1_ray.rollouts import RayRollouts
 from small_run import Notes, fingerprint, run_once
 
-from agent_r1_core.distributed.learner import RayLearner
-from agent_r1_core.distributed.rollouts import RayRollouts
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.testing import tiny_model_folder

@@ -1,0 +1,70 @@
+"""A plugin may bring a site of its own: a run with workers opens it, and what is no site is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core import train
+from agent_r1_core.config import load_config
+from agent_r1_core.errors import ConfigError
+
+PLUGIN = """
+from contextlib import contextmanager
+
+from agent_r1_core import SiteSpec, hookimpl
+from agent_r1_core.assembly.site import HERE
+
+AGENT_R1_PLUGIN_API = 1
+
+
+@contextmanager
+def cellar(settings, note, lost, learning=True):
+    note(f"opened for {settings.rollout_workers} workers")
+    yield HERE
+    note("closed")
+
+
+@hookimpl
+def register_sites():
+    return [SiteSpec("cellar", ":cellar", "all workers are this process")]
+"""
+
+
+class Notes:
+    """Keeps the notes of a run."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def __getattr__(self, name: str) -> object:
+        return lambda *said, **options: self.texts.extend(said) if name == "note" else None
+
+
+def test_a_run_with_workers_opens_the_site_of_a_plugin(tmp_path: Path) -> None:
+    (tmp_path / "sites.py").write_text(PLUGIN)
+    keys = [
+        "model={name: tiny, dtype: float32}",
+        "threads=1",
+        "training={steps: 1, tasks_per_step: 1, samples_per_task: 2}",
+        "evaluation={every: 0, at_start: false}",
+        "tasks={train: {name: arithmetic, size: 4}, eval: {name: arithmetic, split: eval, size: 1}}",
+        "tools=[]",
+        "env={name: tool_calling, max_turns: 1, max_tokens: 300}",
+        "engine.max_new_tokens=4",
+        f"run={{dir: {tmp_path}, name: small}}",
+        "distributed={site: cellar, rollout_workers: 3}",
+    ]
+    listener = Notes()
+    run = train("default", keys, plugins=[tmp_path / "sites.py"], listener=listener)
+    assert len(run.metrics()) >= 1
+    assert [text for text in listener.texts if text in ("opened for 3 workers", "closed")] == [
+        "opened for 3 workers",
+        "closed",
+    ]
+
+
+def test_a_site_that_no_plugin_offers_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"distributed\.site .* no site is called 'rays'; did you mean"):
+        load_config("default", ["distributed={site: rays, rollout_workers: 1}"])
