@@ -77,7 +77,7 @@ def check_registered(registry: Registry, record: ComponentRecord) -> list[str]:
     try:
         if KINDS[record.kind].functions:
             function = registry.function(record.kind, record.qualified)
-            return check_command(function) if record.kind == "command" else []
+            return check_command(function) if record.kind == "command" else check_site(function)
         loaded = registry.load(record.kind, record.qualified)
     except AgentR1Error as error:
         return [str(error)]
@@ -96,6 +96,16 @@ def check_command(function: Callable[..., Any]) -> list[str]:
     parameters = inspect.signature(function).parameters.values()
     bare = [parameter.name for parameter in parameters if parameter.annotation is parameter.empty]
     return problems + [f"its parameter {name} has no annotation, by which Typer reads it" for name in bare]
+
+
+def check_site(function: Callable[..., Any]) -> list[str]:
+    """What is wrong with a function as a site: one sentence per problem."""
+    problems = [] if inspect.getdoc(function) else ["it has no docstring"]
+    try:
+        inspect.signature(function).bind("settings", "note", "lost", "learning")
+    except TypeError as error:
+        problems.append(f"it cannot be called as site(settings, note, lost, learning): {error}")
+    return problems
 
 
 def check_available(registry: Registry, record: ComponentRecord) -> str | None:

@@ -22,6 +22,7 @@ _HOMES = {
     "RewardContract": "contracts.reward",
     "ScoreContract": "contracts.score",
     "ScriptedPolicy": "scripted",
+    "SiteContract": "contracts.site",
     "TaskSourceContract": "contracts.tasks",
     "tiny_batch": "batch",
     "tiny_model": "model",

@@ -9,6 +9,7 @@ import pytest
 from agent_r1_core import train
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import ConfigError
+from agent_r1_core.testing import SiteContract
 
 PLUGIN = """
 from contextlib import contextmanager
@@ -68,3 +69,11 @@ def test_a_run_with_workers_opens_the_site_of_a_plugin(tmp_path: Path) -> None:
 def test_a_site_that_no_plugin_offers_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"distributed\.site .* no site is called 'rays'; did you mean"):
         load_config("default", ["distributed={site: rays, rollout_workers: 1}"])
+
+
+def test_a_function_that_takes_other_arguments_is_no_site() -> None:
+    contract = type("Test", (SiteContract,), {"component": staticmethod(lambda settings: settings)})()
+    with pytest.raises(
+        AssertionError, match=r"no docstring; it cannot be called as site\(settings"
+    ):
+        contract.test_it_is_what_its_kind_asks_for()
