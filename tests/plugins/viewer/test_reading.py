@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,18 @@ def test_a_question_leads_to_its_first_episode_in_its_own_set(run: Run) -> None:
     found = matrix(run)
     assert (found.cells, found.rows) == ([[1.0], [0.0], [0.0]], [[2], [0], [None]])
     assert "hard.parquet is not a whole file of trajectories" in found.problems[0]
+
+
+def test_a_damaged_evaluation_is_an_empty_column_and_a_sentence(run: Run) -> None:
+    evaluate(run, 1, [asked("a", 1.0)])
+    evaluate(run, 2, [asked("a", 0.0)])
+    evaluate(run, 3, [{"question": "Whose task?"}])
+    shutil.copy(run.path / "evaluations" / "step_000001.jsonl", run.path / "evaluations" / "step_000002.jsonl")
+    found = matrix(run)
+    assert (found.cells, found.predictions) == ([[1.0, None, None]], [["a 1.0", None, None]])
+    another, taskless = found.problems
+    assert "step_000002.jsonl does not hold the episodes" in another
+    assert "step_000003.jsonl is damaged" in taskless
 
 
 @pytest.fixture
