@@ -102,10 +102,11 @@ def train(config: dict[str, Any], groups: list[list[dict[str, Any]]], old: Path,
 def main() -> None:
     job, out = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")), Path(sys.argv[2])
     torch.set_num_threads(1)
+    old, new = map(Path, job["folders"])
     clipped: dict[str, list[float]] = {"float64": [], "float32": []}
     for dtype, shares in clipped.items():
         for number, config in enumerate(job["configs"]):
-            gradients, share = train(config, job["groups"], *map(Path, job["folders"]), dtype)
+            gradients, share = train(config, job["groups"], old, new, dtype)
             save_file(gradients, out / f"{number}-{dtype}.safetensors")
             shares.append(share)
     print(json.dumps({"clipped": clipped["float64"]}))
