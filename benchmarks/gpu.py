@@ -48,7 +48,6 @@ SHARE = 0.6
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
     options = report.parser(__doc__, "gpu")
     options.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     options.add_argument("--shape", default="qwen2.5-3b", help="shape of the model, see workload.py")

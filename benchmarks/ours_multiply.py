@@ -50,7 +50,6 @@ class StepEnds(Silence):
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--model", type=Path, required=True)
     options.add_argument("--steps", type=int, default=8)

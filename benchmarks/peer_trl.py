@@ -87,7 +87,6 @@ def words(tokenizer: Any, length: int, count: int = 256) -> list[dict[str, Any]]
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("task", choices=["multiply", "continue"])
     options.add_argument("--model", required=True)

@@ -42,7 +42,6 @@ Times = dict[str, list[tuple[float, float]]]
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
     options = report.parser(__doc__, "real_model")
     options.add_argument("model", nargs="?", type=Path, help="a Hugging Face folder of a Llama, Qwen2 or Qwen3")
     options.add_argument("--only", choices=["rollout", "update"])

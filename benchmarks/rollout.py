@@ -33,7 +33,6 @@ WAITING = 64
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
     options = report.parser(__doc__, "rollout")
     options.add_argument("--engines", nargs="+", default=["transformers"])
     options.add_argument("--shape", default="small", help="shape of the model, see workload.py")

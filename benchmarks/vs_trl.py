@@ -46,7 +46,6 @@ TEACHING = ("--steps", 4, "--batch", 4, "--lr", 1e-4)
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
     options = report.parser(__doc__, "vs_trl")
     add_peer(options)
     options.add_argument("--model", type=Path, help="folder of a real model; else the tiny one, made if missing")

