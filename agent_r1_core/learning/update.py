@@ -110,7 +110,7 @@ class UpdateBatch:
         """Metrics of the batch and of its advantages, over all of its tokens, skipped or not."""
         batch, credited = self.batch, self.advantages.advantages[self.loss_mask]
         sampled = batch.sampler_logprobs[batch.sampled]
-        surprisal = {metric.UPDATE_SURPRISAL: -float(sampled.mean())} if len(sampled) else {}
+        surprisal: dict[str, float] = {metric.UPDATE_SURPRISAL: -float(sampled.mean())} if len(sampled) else {}
         return {
             metric.UPDATE_TRAJECTORIES: float(batch.size),
             metric.UPDATE_ACTION_TOKENS: float(batch.action_mask.sum()),
