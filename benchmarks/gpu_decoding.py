@@ -15,7 +15,7 @@ ROWS = (1, 16, 64, 256)
 def decoding(folder: Path, options: argparse.Namespace, rate: float) -> dict[str, Any]:
     """The tables of the part `decoding`."""
     import torch
-    from agent_r1_transformers.choice import choose_decoder
+    from agent_r1_transformers.engine import choose_decoder
 
     from agent_r1_core.contracts.engine import EngineModel
     from agent_r1_core.engines.module import load_module
