@@ -69,8 +69,8 @@ EXPLAINED: dict[Change, str] = {
     _change(
         "surrogate", "cut = (advantages < 0) & (loss > ceiling)", "<", "<="
     ): "At an advantage of 0 the loss and its bound are both 0.",
-    _change("anchors", _ANCHORS, "dtype=torch.long", "dtype=None"): SAME,
-    _change("anchors", _ANCHORS, "dtype=torch.long", ""): SAME,
+    _change("groups", _ANCHORS, "dtype=torch.long", "dtype=None"): SAME,
+    _change("groups", _ANCHORS, "dtype=torch.long", ""): SAME,
     _change("turns", _NEVER, "+ 1", "+ 2"): ABOVE,
     _change("turns", _NEVER, "else 0", "else 1"): ABOVE,
     _change(
@@ -109,7 +109,7 @@ EXPLAINED: dict[Change, str] = {
     _change("decoder", "attention_mask=None,", "attention_mask=None,", ""): SAME,
     _change(
         "decoder",
-        "return module(input_ids=ids[None], use_cache=False).last_hidden_state[0]",
+        "passes = [module(input_ids=path[None], use_cache=False).last_hidden_state[0] for path in paths]",
         "use_cache=False",
         "",
     ): "A cache that nobody reads costs memory and changes no number.",
@@ -130,8 +130,8 @@ EXPLAINED: dict[Change, str] = {
     _change(
         "policy", "gradient_checkpointing: bool = False,", "False", "True"
     ): "Recomputing activations takes time and saves memory; the numbers are the same.",
-    _change("networks", _HEAD, "before.to(device)", "before.to(None)"): DEVICE,
-    _change("networks", _HEAD, "ids.to(device)", "ids.to(None)"): DEVICE,
+    _change("policy", _HEAD, "before.to(device)", "before.to(None)"): DEVICE,
+    _change("policy", _HEAD, "ids.to(device)", "ids.to(None)"): DEVICE,
     _change("policy", "shared = shared.to(logprobs.device)", "logprobs.device", "None"): DEVICE,
     _change("update", "return packed.take(numbers, chosen).to(device)", "device", "None"): DEVICE,
     _change(
@@ -197,12 +197,7 @@ EXPLAINED: dict[Change, str] = {
         "None",
     ): DEVICE,
     _change("policy", "seed: int = 0,", "0", "1"): "Any number will do as the seed of new adapters.",
-    _change(
-        "scoring",
-        'groups = [_after(prompt, actions, f"{number}") for number, prompt in enumerate(prompts)]',
-        'f"{number}"',
-        "None",
-    ): "The name of a group is for messages.",
+    _change("forward", 'task = Task(f"{number}", "")', 'f"{number}"', "None"): "The name of a group is for messages.",
     _change(
         "isolated", "self._bulky = max(len(body), len(received)) > _BULKY", "> _BULKY", ">= _BULKY"
     ): "Where a message of exactly so many bytes is written makes no difference.",
