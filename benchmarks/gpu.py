@@ -97,7 +97,7 @@ def make_model(options: argparse.Namespace, home: Path) -> tuple[Path, int]:
 def decoding(folder: Path, options: argparse.Namespace, rate: float) -> dict[str, Any]:
     """The tables of the part `decoding`."""
     import torch
-    from agent_r1_transformers.choice import choose_decoder
+    from agent_r1_transformers.engine import choose_decoder
 
     from agent_r1_core.contracts.engine import EngineModel
     from agent_r1_core.engines.weights import load_module

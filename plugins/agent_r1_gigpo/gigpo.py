@@ -67,7 +67,6 @@ class GiGPO(Algorithm):
 
     @classmethod
     def idle_options(cls, config: Any) -> dict[str, str]:
-        """Options without effect."""
         idle = super().idle_options(config)
         if config.omega == 0:
             idle["gamma_turn"] = "omega is 0"
@@ -78,7 +77,6 @@ class GiGPO(Algorithm):
         return idle
 
     def roles(self) -> frozenset[Role]:
-        """The policy, and the reference if there is a KL."""
         return frozenset({"policy", "reference"} if self.config.kl_coef > 0 else {"policy"})
 
     def credits_turns(self) -> bool:
@@ -112,7 +110,6 @@ class GiGPO(Algorithm):
         return group_mean_advantage(returns, group)
 
     def loss(self, tokens: LossTokens) -> LossTerms:
-        """The clipped surrogate, and the KL."""
         config = self.config
         ratio = log_ratio(tokens.logprobs, tokens.old_logprobs)
         surrogate = clipped_surrogate(ratio, tokens.advantages, config.clip_low, config.clip_high)

@@ -11,7 +11,6 @@ AGENT_R1_PLUGIN_API = 1
 
 @hookimpl
 def register_algorithms() -> Iterable[AlgorithmSpec]:
-    """The one algorithm of this plugin, with its baseline variant."""
     return [
         AlgorithmSpec(
             "reinforce_pp",

@@ -60,7 +60,6 @@ class ReinforcePP(Algorithm):
 
     @classmethod
     def idle_options(cls, config: Any) -> dict[str, str]:
-        """Options without effect."""
         idle = super().idle_options(config)
         if config.kl_coef == 0:
             idle["kl_estimator"] = "kl_coef is 0"
@@ -70,15 +69,12 @@ class ReinforcePP(Algorithm):
         return idle
 
     def roles(self) -> frozenset[Role]:
-        """The policy, and the reference if there is a KL."""
         return frozenset({"policy", "reference"} if self.config.kl_coef > 0 else {"policy"})
 
     def credits_turns(self) -> bool:
-        """True without baseline."""
         return not self.config.baseline
 
     def compares_samples(self) -> bool:
-        """Only with `baseline`."""
         return bool(self.config.baseline)
 
     def needs_every_trajectory(self) -> bool:

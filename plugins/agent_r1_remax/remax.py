@@ -50,30 +50,24 @@ class ReMax(Algorithm):
 
     @classmethod
     def idle_options(cls, config: Any) -> dict[str, str]:
-        """Options without effect."""
         idle = super().idle_options(config)
         if config.kl_coef == 0:
             idle["kl_estimator"] = "kl_coef is 0"
         return idle
 
     def roles(self) -> frozenset[Role]:
-        """The policy, and the reference if there is a KL."""
         return frozenset({"policy", "reference"} if self.config.kl_coef > 0 else {"policy"})
 
     def filter(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups that have a baseline."""
         return [group for group in groups if group.baseline is not None]
 
     def needs_greedy_baseline(self) -> bool:
-        """True: the greedy episode is the baseline."""
         return True
 
     def compares_samples(self) -> bool:
-        """False: each sample is compared with the greedy episode."""
-        return False
+        return False  # each is compared with the greedy episode
 
     def credits_turns(self) -> bool:
-        """Yes, by returns to go."""
         return True
 
     def needs_every_trajectory(self) -> bool:
@@ -94,7 +88,6 @@ class ReMax(Algorithm):
         return Advantages(advantages, metrics=reference_kl(batch, estimator))
 
     def loss(self, tokens: LossTokens) -> LossTerms:
-        """The clipped surrogate."""
         config = self.config
         ratio = log_ratio(tokens.logprobs, tokens.old_logprobs)
         return policy_terms(tokens, clipped_surrogate(ratio, tokens.advantages, config.clip_low, config.clip_high))

@@ -25,10 +25,8 @@ class SFT(MaximumLikelihood):
 
     @classmethod
     def idle_options(cls, config: Any) -> dict[str, str]:
-        """Options without effect."""
         return super().idle_options(config) | {"filter": "a demonstration has no others to be compared with"}
 
     def demonstrations(self) -> ObservationSource | None:
-        """The recipe's `observations`: demonstrations are all that this algorithm learns from."""
         observations: ObservationSource = self.config.observations
         return observations

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 from agent_r1_core import Generation
 from agent_r1_core.engines.sampling import choose
@@ -20,7 +21,6 @@ from agent_r1_transformers.cache import Parked, Parking, RowCache
 from agent_r1_transformers.decoder import Decoder
 from agent_r1_transformers.prefixes import Prefixes
 from agent_r1_transformers.row import Row
-from agent_r1_transformers.stops import StopStrings
 
 _CHUNK = 512
 """Ids per row that are read at once; longer contexts are read in chunks."""
@@ -225,6 +225,32 @@ class RunningBatch:
                 cache.copy(last, slot, len(self.rows[last].fed))
         self.rows[slot] = self.rows[last]
         self.rows.pop()
+
+
+class StopStrings:
+    """Finds the id that completes a stop string; the whole token is kept.
+
+    Decoding the whole text after every id would be quadratic. So a table comes first: only an id whose own text holds
+    the last character of a stop string can complete it. Ids that decode to part of a character, or that a decoder may
+    strip, are always candidates.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._pieces: dict[int, str] = {}
+
+    def completed(self, ids: Sequence[int], strings: Sequence[str]) -> bool:
+        """Whether the decoded text of `ids` contains one of the strings; without the last id it must contain none."""
+        if not any(self._may_end(ids[-1], string) for string in strings):
+            return False
+        text = self._tokenizer.decode(list(ids))
+        return any(string in text for string in strings)
+
+    def _may_end(self, last: int, string: str) -> bool:
+        piece = self._pieces.get(last)
+        if piece is None:
+            piece = self._pieces[last] = self._tokenizer.decode([last])
+        return string[-1] in piece or string[-1].isspace() or "�" in piece or not piece
 
 
 def _common_length(left: Sequence[int], right: Sequence[int]) -> int:

@@ -3,6 +3,10 @@
 The module's own parameters become views of fused matrices (linear.py). Attention folds the query heads that share a key
 head into rows, which avoids repeating keys. Formulas and precision are those of the transformers modules; the engine
 checks the agreement at start.
+
+A step that samples reads every row's keys and values, which takes most of its time on a CPU. For a common prefix of the
+rows (system prompt, tools, question) one matrix product reads them once, as in Hydragen (arXiv 2402.05099), but with
+one softmax, since the attention matrix of a few new ids is small.
 """
 
 from __future__ import annotations
@@ -17,7 +21,6 @@ from torch import Tensor, nn
 from agent_r1_transformers.cache import LayerShape, RowCache
 from agent_r1_transformers.decoder import SlotDecoder
 from agent_r1_transformers.linear import Linear
-from agent_r1_transformers.trunk import attend_along_trunk, trunk_pays
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 MODEL_TYPES = ("llama", "qwen2", "qwen3")
 _TABLE = 1024
 """Rotary tables grow in multiples of this many positions."""
+_ROWS, _TRUNK = 16, 32
+"""Fewest rows and shared ids for which it pays."""
 
 
 def suits(module: PreTrainedModel) -> bool:
@@ -148,3 +153,35 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Rotary embedding in the half-split layout of transformers (arXiv 2104.09864)."""
     left, right = x.chunk(2, -1)
     return x * cos + torch.cat((-right, left), -1) * sin
+
+
+def trunk_pays(rows: int, trunk: int, span: int, device: torch.device) -> bool:
+    """Whether it is faster than torch's fused attention: on a CPU, where the trunk is at least half of what is read."""
+    return device.type == "cpu" and rows >= _ROWS and trunk >= _TRUNK and 2 * trunk >= span
+
+
+def attend_along_trunk(query: Tensor, keys: Tensor, values: Tensor, unseen: Tensor, trunk: int) -> Tensor:
+    """Softmax attention of rows with a common prefix, computed in float32; its keys and values are read once.
+
+    Args:
+        query: [rows, key heads, new, width].
+        keys: [rows, key heads, span, width], whose first `trunk` places are the same in all rows; the values likewise.
+        unseen: [rows, 1, new, span], 0 or -inf; 0 within the trunk.
+        trunk: less than `span`.
+
+    Returns:
+        [rows, key heads, new, width].
+    """
+    rows, heads, new, width = query.shape
+    (trunk_keys, own_keys), (trunk_values, own_values) = (
+        (held[0, :, :trunk].float(), held[:, :, trunk:].float()) for held in (keys, values)
+    )
+    scaled = query.float() * width**-0.5
+    scores = scaled.new_empty((*query.shape[:3], keys.shape[2]))
+    folded = scaled.transpose(0, 1).reshape(heads, rows * new, width) @ trunk_keys.transpose(1, 2)
+    scores[..., :trunk] = folded.view(heads, rows, new, trunk).transpose(0, 1)
+    torch.add(scaled @ own_keys.transpose(2, 3), unseen[..., trunk:], out=scores[..., trunk:])
+    weights = scores.softmax(-1)
+    common = weights[..., :trunk].transpose(0, 1).reshape(heads, rows * new, trunk) @ trunk_values
+    own = weights[..., trunk:] @ own_values
+    return (own + common.view(heads, rows, new, width).transpose(0, 1)).to(query.dtype)

@@ -8,16 +8,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-import torch
 from agent_r1_sft.sft import SFT
 
 from agent_r1_core import train
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import ConfigError, EpisodeError
-from agent_r1_core.learning.batch import Batch
-from agent_r1_core.testing import AlgorithmContract, make_task, make_trajectory
-from agent_r1_core.testing.batch import loss_tokens
-from agent_r1_core.trajectory import Group
+from agent_r1_core.testing import AlgorithmContract
 
 QUIET = ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", "checkpoint.best=null"]
 SMALL = [*QUIET, "threads=1", "training.tasks_per_step=4", "tasks.eval.size=8", "tasks.train.size=8"]
@@ -37,10 +33,6 @@ class TestWithoutLossMask(AlgorithmContract):
     component = SFT
     config: ClassVar = {"loss_mask": False}
     masked = False
-
-
-def made(**options: Any) -> SFT:
-    return SFT(SFT.Config(**options))
 
 
 def demonstrations(path: Path, *, wrong: bool = False) -> Path:
@@ -66,21 +58,6 @@ def learn(folder: Path, *keys: str, steps: int = 3, wrong: bool = False, resume:
     own = [f"tasks.train={{name: conversations, path: {source}, size: 8}}", "algorithm=sft", f"training.steps={steps}"]
     own += ["training.samples_per_task=1", f"run.dir={folder}", *keys]
     return train("calculator", [*SMALL, *own], resume=resume)
-
-
-def test_the_loss_is_the_mean_over_tokens_or_over_conversations() -> None:
-    logprobs = [[-1.0, -2.0], [-3.0]], [[-5.0]]
-    long = make_trajectory((((1, 2), (3, 4)), ((5, 6), (7,))), logprobs=logprobs[0], reward=9.0)
-    short = make_trajectory((((1, 2), (3,)),), logprobs=logprobs[1])
-    batch = Batch.from_groups([Group(make_task("a"), [long]), Group(make_task("b"), [short])])
-    batch.old_logprobs = batch.reference_logprobs = batch.values = batch.sampler_logprobs
-    for aggregation, expected in (("token_mean", 11 / 4), ("sequence_mean", (6 / 3 + 5) / 2)):
-        algorithm = made(aggregation=aggregation)
-        terms = algorithm.loss(loss_tokens(batch, algorithm.advantages(batch), algorithm))
-        assert terms.loss.item() == pytest.approx(expected)
-        total, count = terms.metrics["nll"]
-        assert float(total / count) == pytest.approx(11 / 4)
-    assert torch.equal(made().advantages(batch).advantages, batch.action_mask.float())
 
 
 def test_a_run_learns_from_a_file_and_grpo_goes_on_from_there(tmp_path: Path) -> None:

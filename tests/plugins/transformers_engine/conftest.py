@@ -106,6 +106,20 @@ def serving() -> Callable[..., Any]:
     return serve
 
 
+@pytest.fixture
+def served(model: Callable[[str], tuple[Any, str]], serving: Callable[..., Any]) -> Callable[..., Any]:
+    """`served(work, kind, ...)`: what `await work(engine)` gives, with an engine of that model."""
+
+    def run(work: Callable[[TransformersEngine], Any], kind: str = "qwen2", **options: Any) -> Any:
+        async def inside() -> Any:
+            async with serving(model(kind)[1], **options) as engine:
+                return await work(engine)
+
+        return asyncio.run(inside())
+
+    return run
+
+
 class Gate:
     """Holds an engine's worker inside one of its steps until the gate is opened."""
 

@@ -7,9 +7,9 @@ from itertools import takewhile
 
 import pytest
 import torch
+from agent_r1_transformers.lean import attend_along_trunk
 from agent_r1_transformers.prefixes import Prefixes
 from agent_r1_transformers.row import Row
-from agent_r1_transformers.trunk import attend_along_trunk
 from torch.nn.functional import scaled_dot_product_attention
 
 from agent_r1_core.testing import make_request

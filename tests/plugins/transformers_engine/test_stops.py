@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
-from agent_r1_transformers.stops import StopStrings
+from agent_r1_transformers.batch import StopStrings
 
 from agent_r1_core.testing import make_request
 
 
-def test_a_stop_id_ends_the_generation_and_belongs_to_it(model, serving, prompts):
-    _, folder = model("qwen2")
+def test_a_stop_id_ends_the_generation_and_belongs_to_it(served, prompts):
+    async def run(engine):
+        free = await engine.generate(make_request(prompts[0], 20, seed=1))
+        stop = free.ids[7]
+        return free, stop, await engine.generate(make_request(prompts[0], 20, seed=1, stop_ids=(stop,)))
 
-    async def run():
-        async with serving(folder) as engine:
-            free = await engine.generate(make_request(prompts[0], 20, seed=1))
-            stop = free.ids[7]
-            return free, stop, await engine.generate(make_request(prompts[0], 20, seed=1, stop_ids=(stop,)))
-
-    free, stop, cut = asyncio.run(run())
+    free, stop, cut = served(run)
     end = free.ids.index(stop) + 1
     assert (cut.ids, cut.finish) == (free.ids[:end], "stop")
     assert cut.logprobs == pytest.approx(free.logprobs[:end])
 
 
-def test_a_stop_string_ends_with_the_token_that_completes_it(model, serving, prompts, tokenizer):
-    _, folder = model("qwen2")
+def test_a_stop_string_ends_with_the_token_that_completes_it(served, prompts, tokenizer):
+    async def run(engine):
+        free = await engine.generate(make_request(prompts[0], 20, seed=1))
+        text = tokenizer.decode(list(free.ids[5:8]))
+        return free, text, await engine.generate(make_request(prompts[0], 20, seed=1, stop_strings=("zzzz", text)))
 
-    async def run():
-        async with serving(folder, tokenizer=tokenizer) as engine:
-            free = await engine.generate(make_request(prompts[0], 20, seed=1))
-            text = tokenizer.decode(list(free.ids[5:8]))
-            return free, text, await engine.generate(make_request(prompts[0], 20, seed=1, stop_strings=("zzzz", text)))
-
-    free, text, cut = asyncio.run(run())
+    free, text, cut = served(run, tokenizer=tokenizer)
     ends = [end for end in range(1, 21) if text in tokenizer.decode(list(free.ids[:end]))]
     assert (cut.ids, cut.finish) == (free.ids[: ends[0]], "stop")
 

@@ -26,21 +26,20 @@ def changed(module):
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("kind", ["qwen2", "qwen2_untied", "llama", "gpt_neox", "mamba"])
-def test_log_probs_are_those_of_the_new_weights(kind, packed, model, serving, prompts, logprobs_of, monkeypatch):
+def test_log_probs_are_those_of_the_new_weights(kind, packed, model, served, prompts, logprobs_of, monkeypatch):
     """Also where the engine holds a second copy of them, as of models of a real size."""
     if packed:
         monkeypatch.setattr("agent_r1_transformers.linear._LEAST", 0)
-    module, folder = model(kind)
+    module, _ = model(kind)
     other, weights = changed(module)
 
-    async def run():
-        async with serving(folder) as engine:
-            requests = [make_request(ids, 8, seed, episode=str(seed)) for seed, ids in enumerate(prompts)]
-            before = await engine.generate_batch(requests)
-            await engine.load_weights(weights, 3)
-            return before, await engine.generate_batch(requests), engine.statistics["reused"]
+    async def run(engine):
+        requests = [make_request(ids, 8, seed, episode=str(seed)) for seed, ids in enumerate(prompts)]
+        before = await engine.generate_batch(requests)
+        await engine.load_weights(weights, 3)
+        return before, await engine.generate_batch(requests), engine.statistics["reused"]
 
-    before, after, reused = asyncio.run(run())
+    before, after, reused = served(run, kind)
     assert {answer.version for answer in before} == {0}
     assert {(answer.version, answer.versions) for answer in after} == {(3, ())}
     assert reused == 0, "what the old weights computed is void"
@@ -49,74 +48,70 @@ def test_log_probs_are_those_of_the_new_weights(kind, packed, model, serving, pr
     assert before[0].logprobs != pytest.approx(after[0].logprobs, abs=1e-2)
 
 
-def test_weights_of_another_float_type_are_converted(model, serving, prompts, logprobs_of):
-    module, folder = model("qwen2")
+def test_weights_of_another_float_type_are_converted(model, served, prompts, logprobs_of):
+    module, _ = model("qwen2")
     other, weights = changed(module)
 
-    async def run():
-        async with serving(folder) as engine:
-            await engine.load_weights({name: value.double() for name, value in weights.items()}, 1)
-            return await engine.generate(make_request(prompts[1], 8, seed=0))
+    async def run(engine):
+        await engine.load_weights({name: value.double() for name, value in weights.items()}, 1)
+        return await engine.generate(make_request(prompts[1], 8, seed=0))
 
-    answer = asyncio.run(run())
+    answer = served(run)
     assert answer.logprobs == pytest.approx(logprobs_of(other, prompts[1], answer.ids), abs=1e-4)
 
 
-def test_a_cancelled_load_changes_nothing_and_stops_nobody(model, serving, gate, prompts):
-    module, folder = model("qwen2")
+def test_a_cancelled_load_changes_nothing_and_stops_nobody(model, served, gate, prompts):
+    module, _ = model("qwen2")
     _, weights = changed(module)
 
-    async def run():
-        async with serving(folder) as engine:
-            request = make_request(prompts[1], 8, seed=0)
-            before = await engine.generate(request)
-            held = gate(engine, step=2)
-            pending = asyncio.ensure_future(engine.generate(request))
-            await held.reached()
-            loading = asyncio.ensure_future(engine.load_weights(weights, 1))
-            await asyncio.sleep(0)
-            loading.cancel()
-            await held.open()
-            assert await pending == before
-            assert await engine.generate(request) == before
+    async def run(engine):
+        request = make_request(prompts[1], 8, seed=0)
+        before = await engine.generate(request)
+        held = gate(engine, step=2)
+        pending = asyncio.ensure_future(engine.generate(request))
+        await held.reached()
+        loading = asyncio.ensure_future(engine.load_weights(weights, 1))
+        await asyncio.sleep(0)
+        loading.cancel()
+        await held.open()
+        assert await pending == before
+        assert await engine.generate(request) == before
 
-    asyncio.run(run())
+    served(run)
 
 
-def test_weights_that_do_not_fit_are_refused_and_nothing_changes(model, serving, prompts):
-    module, folder = model("qwen2")
+def test_weights_that_do_not_fit_are_refused_and_nothing_changes(model, served, prompts):
+    module, _ = model("qwen2")
     _, weights = changed(module)
     short = {**weights, "model.norm.weight": weights["model.norm.weight"][:-1]}
 
-    async def run():
-        async with serving(folder) as engine:
-            request = make_request(prompts[1], 8, seed=0)
-            before = await engine.generate(request)
-            with pytest.raises(EngineError, match=r"model.norm.weight has shape \[31\]"):
-                await engine.load_weights(short, 1)
-            assert await engine.generate(request) == before
+    async def run(engine):
+        request = make_request(prompts[1], 8, seed=0)
+        before = await engine.generate(request)
+        with pytest.raises(EngineError, match=r"model.norm.weight has shape \[31\]"):
+            await engine.load_weights(short, 1)
+        assert await engine.generate(request) == before
 
-    asyncio.run(run())
+    served(run)
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "gpt_neox"])
-def test_weights_may_change_while_requests_are_in_flight(kind, model, serving, gate, prompts, logprobs_of):
+def test_weights_may_change_while_requests_are_in_flight(kind, model, served, gate, prompts, logprobs_of):
     """The first five log-probs are those of the old weights, the others those of the new ones."""
-    module, folder = model(kind)
+    module, _ = model(kind)
     other, weights = changed(module)
 
-    async def run():
-        async with serving(folder) as engine:
-            held = gate(engine, step=5)
-            requests = [make_request(ids, 12, seed, episode=str(seed)) for seed, ids in enumerate(prompts)]
-            pending = asyncio.ensure_future(engine.generate_batch(requests))
-            await held.reached()
-            loading = asyncio.ensure_future(engine.load_weights(weights, 7))
-            await held.open()
-            await loading
-            return await pending
+    async def run(engine):
+        held = gate(engine, step=5)
+        requests = [make_request(ids, 12, seed, episode=str(seed)) for seed, ids in enumerate(prompts)]
+        pending = asyncio.ensure_future(engine.generate_batch(requests))
+        await held.reached()
+        loading = asyncio.ensure_future(engine.load_weights(weights, 7))
+        await held.open()
+        await loading
+        return await pending
 
-    for context, answer in zip(prompts, asyncio.run(run()), strict=True):
+    for context, answer in zip(prompts, served(run, kind), strict=True):
         assert (answer.version, answer.versions) == (7, ((0, 5), (7, 7)))
         assert answer.context == context_digest(context)
         old, new = (logprobs_of(scorer, context, answer.ids) for scorer in (module, other))
