@@ -86,7 +86,7 @@ EXCEPTIONS = {"training/api.py": {"distributed"}}
 OWN_FILES = {
     "agent_r1_core/distributed/lifeline.py": "the list of processes in /proc",
     "agent_r1_core/tools/isolated_keeper.py": "/proc",
-    "agent_r1_core/tools/left_behind.py": "/proc",
+    "agent_r1_core/tools/threads.py": "/proc",
     "agent_r1_cli/leaving.py": "/proc",
     "agent_r1_cli/main.py": "/dev/null",
     "agent_r1_cli/scaffold.py": "the templates of this package",

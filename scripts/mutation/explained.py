@@ -42,14 +42,13 @@ _ZEROS = "zeros = token_log_ratio.new_zeros(int(sequence.max()) + 1 if sequence.
 _INDEX = "index = torch.argsort(mask.logical_not().to(torch.uint8), dim=1, stable=True)[:, :longest]"
 _HEAD = "return self.head.logprobs(hidden[before.to(device)], ids.to(device), temperature, entropy_gradient)"
 _CLOSED = '_LOG.warning("the %s of episode %s could not be closed: %s", what, episode.key, describe_error(error))'
-_NOT_FINITE = '_LOG.warning("tool %s recorded the metric %s as %.80r, which is not a finite number", tool, name, value)'
+_NOT_FINITE = '"tool %s recorded the metric %s as %.80r, which is not a finite number", tool.name, name, value'
 
 _DIES = "A run that dies in a tool shows it, and those tests run commands: they belong to no room."
-_DTYPE_TOLD = 'self._tell(tool, "torch\'s default dtype")'
 _NOT_CLOSED = '_LOG.warning("tool %s could not be closed: %s", tool.name, describe_error(error))'
 _MODEL = 'self.name = name or str(getattr(raw, "name_or_path", "") or "the tokenizer")'
 _WATCH = "Runs in a thread that the first limit starts; mutmut asks no other test, and a fork has no such thread."
-_BEGIN = "place = self.log.begin(tool.name, context.episode, context.turn)"
+_BEGIN = "return 0 if self._log is None else self._log.begin(tool.name, context.episode, context.turn)"
 
 EXPLAINED: dict[Change, str] = {
     _change("aggregation", "lengths = mask.sum(1).to(torch.float64)", "torch.float64", "None"): FLOAT32,
@@ -137,10 +136,10 @@ EXPLAINED: dict[Change, str] = {
     _change(
         "collector", "self._threads = ThreadPool(settings.max_episodes * 2)", "2", "3"
     ): "More threads than are used.",
-    _change("answer", _NOT_FINITE, "tool, name, value", "None, name, value"): TEXT,
-    _change("answer", _NOT_FINITE, "tool, name, value", "tool, name, None"): TEXT,
-    _change("answer", _NOT_FINITE, "tool, name, value", "name, value"): TEXT,
-    _change("answer", "return cls.of_error(tool, error, context)", "error, ", ""): BY_LAW_9,
+    _change("answer", _NOT_FINITE, "tool.name, name, value", "None, name, value"): TEXT,
+    _change("answer", _NOT_FINITE, "tool.name, name, value", "tool.name, name, None"): TEXT,
+    _change("answer", _NOT_FINITE, "tool.name, name, value", "name, value"): TEXT,
+    _change("answer", "return failure_of(tool, error, context)", "error, ", ""): BY_LAW_9,
     _change(
         "isolated",
         "waits = time.monotonic() < self._next_start and (bool(self._all) or enough is not None)",
@@ -151,23 +150,21 @@ EXPLAINED: dict[Change, str] = {
     _change(
         "isolated_process", "self._transport: asyncio.Transport | None = None", "= None", '= ""'
     ): "Set as soon as the connection stands.",
-    _change("in_process", _BEGIN, "self.log.begin(tool.name, context.episode, context.turn)", "None"): _DIES,
-    _change("in_process", _BEGIN, "context.episode", "None"): _DIES,
-    _change("in_process", "deadline = math.inf", "math.inf", "None"): "Set before anything reads it.",
+    _change("tool_runner", _BEGIN, "self._log.begin(tool.name, context.episode, context.turn)", "None"): _DIES,
+    _change("tool_runner", _BEGIN, "context.episode", "None"): _DIES,
+    _change("tool_runner", "deadline = math.inf", "math.inf", "None"): "Set before anything reads it.",
     _change(
-        "left_behind",
+        "threads",
         'return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")',
         "fields[12]",
         "fields[13]",
     ): "A loop spends its time in the process, not in the system.",
     _change(
-        "left_behind",
+        "threads",
         "looping = Counter(self._threads[thread][0] for thread in loops)",
         "self._threads[thread][0] for thread in loops",
         "None",
     ): BY_LAW_9,
-    _change("process_state", "if sys.getrecursionlimit() < before.recursion:", "<", "<="): "Sets what is set already.",
-    _change("process_state", _DTYPE_TOLD, '"torch\'s default dtype"', ""): BY_LAW_9,
     _change(
         "process_state",
         "if handler is not None and signal.getsignal(number) != handler:",
@@ -175,7 +172,7 @@ EXPLAINED: dict[Change, str] = {
         "is None",
     ): BY_LAW_9,
     _change("process_state", "if what not in self._told:", "not in", "in"): BY_LAW_9,
-    _change("wording", "for item in error.errors(include_url=False, include_input=False):", "False", "True"): SAME,
+    _change("answer", "for item in error.errors(include_url=False, include_input=False):", "False", "True"): SAME,
     _change("collector", _CLOSED, "describe_error(error)", "None"): TEXT,
     ("collector", _CLOSED, "_LOG.warning(what, episode.key, describe_error(error))"): TEXT,
     _change("episode", "self._ended = True", "True", "None"): "A failed episode is asked for nothing more.",

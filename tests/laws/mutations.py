@@ -28,7 +28,6 @@ CONTEXT = "agent_r1_core/rollout/episode_context.py"
 COLLECTOR = "agent_r1_core/rollout/collector.py"
 DEMONSTRATION = "agent_r1_core/rollout/demonstration.py"
 EXAMPLES = "agent_r1_core/rollout/examples.py"
-WRITTEN = "agent_r1_core/rollout/written_conversation.py"
 PLAN = "agent_r1_core/rollout/plan.py"
 WORLD = "agent_r1_core/rollout/world.py"
 CALLING = "agent_r1_core/tools/calling.py"
@@ -240,7 +239,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         1,
         "kept-episodes-compared-by-their-texts",
-        WRITTEN,
+        DEMONSTRATION,
         "    if ours == theirs:\n",
         "    if episode.messages() == again.messages():\n",
         "no_text_can_show",
@@ -256,7 +255,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         1,
         "kept-actions-trimmed",
-        WRITTEN,
+        DEMONSTRATION,
         'return {"role": "assistant", "content": turn.text}',
         'return {"role": "assistant", "content": turn.text.strip()}',
         "played_from_its_file",
@@ -264,7 +263,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         1,
         "kept-errors-as-answers-of-tools",
-        WRITTEN,
+        DEMONSTRATION,
         '"tool" if results and left > 0 else "user"',
         '"tool" if results else "user"',
         "played_from_its_file",
@@ -588,9 +587,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         4,
         "tools-reward-lost",
-        EPISODE,
-        "self._tools.rewards if self._tools else {}",
-        "{}",
+        WORLD,
+        "rewards.get(call.name, 0.0) + result.reward",
+        "rewards.get(call.name, 0.0)",
         "a_tools_reward_stands and thread",
     ),
     Mutation(
@@ -604,7 +603,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         4,
         "cap-forgotten",
-        "agent_r1_core/tools/reward_bounds.py",
+        "agent_r1_core/rollout/scoring.py",
         "return min(max(reward, -cap - earned), cap - earned)",
         "return reward",
         "repeating_a_rewarded_call",
@@ -964,7 +963,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         9,
         "a-dead-process-escapes",
         RUNNER,
-        "        except Exception as error:\n            return Answer(error_text(call.name, error), error=True)\n",
+        "        except Exception as error:\n"
+        "            return ToolResult(call.name, error_text(call.name, error), error=True)\n",
         "",
         "answer_of_another and leave",
     ),
@@ -1043,7 +1043,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         9,
         "hung-threads-without-a-cap",
-        "agent_r1_core/tools/in_process.py",
+        RUNNER,
         "        await self._threads.wait_for_room()\n",
         "",
         "too_many_hung",
@@ -1051,9 +1051,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         9,
         "arguments-validated-on-the-loop",
-        "agent_r1_core/tools/in_process.py",
-        "value: Answer | Awaitable[Any] = await in_thread(run)",
-        "value: Answer | Awaitable[Any] = run()",
+        RUNNER,
+        "value: Any = await in_thread(run)",
+        "value: Any = run()",
         "nobody_elses_time and validation and not async",
     ),
     Mutation(

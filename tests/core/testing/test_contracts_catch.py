@@ -297,7 +297,6 @@ class Wrapping(Hermes):
     """Writes more around a result than it takes off when it reads."""
 
     def results(self, results: Sequence[ToolResult]) -> list[Message]:
-        """Messages of tools."""
         return [{"role": "tool", "content": f"Result: {result.text}"} for result in results]
 
 
