@@ -74,16 +74,6 @@ def hang() -> str:
 
 
 @tool
-async def stubborn() -> str:
-    """Never answer, and refuse the first cancellation."""
-    try:
-        await asyncio.sleep(3600)
-    except asyncio.CancelledError:
-        await asyncio.sleep(3600)
-    return "late"
-
-
-@tool
 def spin() -> str:
     """Keep the interpreter's lock for ever: this regular expression takes ages, and gives it up never."""
     return str(re.match(r"(a+)+$", "a" * 64 + "b"))

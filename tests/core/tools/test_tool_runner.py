@@ -9,7 +9,6 @@ import os
 import random
 import select
 import signal
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -93,24 +92,11 @@ def test_what_goes_wrong_is_one_sentence(tools, call, text):
     assert (result.text, result.error) == (text, True)
 
 
-def test_a_hung_tool_costs_its_own_time_out_only(tools):
-    runner = ToolRunner(made(tools, "hang", "stubborn", "lookup"), {"hang": 0.05, "stubborn": 0.05}, max_concurrency=2)
-    hung = [("hang", {})] * 3 + [("stubborn", {})]
-    begun = time.perf_counter()
-    results = run(runner, *hung, ("lookup", {"name": "Karimo"}))
-    assert all(0 < result.seconds < time.perf_counter() - begun for result in results)
-    assert [result.text for result in results[:4]] == [
-        *["Error: hang did not answer within 0.05 seconds."] * 3,
-        "Error: stubborn did not answer within 0.05 seconds.",
-    ]
-    assert results[4].text == "Karimo was born in Tavelo."
-    assert (runner.counts.timeouts, runner.counts.hung, runner.counts.errors, runner.counts.calls) == (4, 3, 4, 5)
-
-
 @pytest.mark.parametrize("isolation", ["thread", "process"])
 def test_what_a_tool_records_reaches_its_metrics(tools, isolation):
     runner = ToolRunner(made(tools, "counted"), isolation={"counted": isolation})
-    run(runner, ("counted", {"name": "Karimo"}))
+    (result,) = run(runner, ("counted", {"name": "Karimo"}))
+    assert 0 < result.seconds == runner.counts.seconds
     assert runner.counts.by_tool["counted"].numbers == {"letters": (6.0 * SCALE, 1)}
 
 
