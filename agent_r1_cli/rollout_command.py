@@ -178,7 +178,7 @@ def refuse_alone(option: str, given: object, beside: str) -> None:
 
 def warn_of_systems(lines: list[str]) -> None:
     """Say so where conversations have system messages of their own."""
-    from agent_r1_core.rollout.written_conversation import task_of
+    from agent_r1_core.rollout.demonstration import task_of
 
     prompts = [prompt for prompt in (task_of(line).prompt for line in lines) if not isinstance(prompt, str)]
     if any(message["role"] == "system" for prompt in prompts for message in prompt):

@@ -29,10 +29,10 @@ from agent_r1_core.contracts.env import EnvServices
 from agent_r1_core.contracts.tool_format import ToolCall
 from agent_r1_core.errors import AgentR1Error, ConfigError, EpisodeError, TaskError
 from agent_r1_core.rollout import Episode, EpisodeServices, RolloutSettings
-from agent_r1_core.rollout.demonstration import BadDemonstration
+from agent_r1_core.rollout.demonstration import BadDemonstration, conversation_of, line_of, task_of
+from agent_r1_core.rollout.plan import EpisodePlan
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.world import ToolTexts
-from agent_r1_core.rollout.written_conversation import conversation_of, line_of, task_of
 from agent_r1_core.tools.threads import ThreadPool
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Seat:
         texts = ToolTexts(tokenizer, settings.tool_format)
         shared = EpisodeServices(settings, tokenizer, scorer, DriftGuard("play", tokenizer), threads, texts)
         await tools.start(tool_resources(resolved, sets, name, _policys_tokenizer(resolved.config.model.name)))
-        episode = Episode(shared, task, 0, resolved.config.seed, f"play/{task.id}")
+        episode = Episode(shared, EpisodePlan(0, task, 0, resolved.config.seed, f"play/{task.id}"))
         roomy = replace(settings, make_env=make, sampling=Sampling(max_new_tokens=TOKENS))
         return cls(episode, tokenizer, settings, threads, envs, tell, replace(shared, settings=roomy))
 
@@ -184,7 +184,8 @@ class Seat:
             BadDemonstration: no demonstration can show it.
         """
         line = line_of(conversation_of(self.trajectory, self._settings.tool_format, name))
-        again = Episode(self._unwatched, task_of(line), 0, self.trajectory.seed, "play/again", demonstrated="file")
+        plan = EpisodePlan(0, task_of(line), 0, self.trajectory.seed, "play/again", demonstrated="file")
+        again = Episode(self._unwatched, plan)
         try:
             await again.start()
             while (request := again.request()) is not None:

@@ -68,7 +68,7 @@ ALLOWED: dict[str, set[str]] = {
 OWN_FILES = {
     "plugins/agent_r1_ray/lifeline.py": "the list of processes in /proc",
     "agent_r1_core/tools/isolated_keeper.py": "/proc",
-    "agent_r1_core/tools/left_behind.py": "/proc",
+    "agent_r1_core/tools/threads.py": "/proc",
     "agent_r1_cli/leaving.py": "/proc",
     "agent_r1_cli/main.py": "/dev/null",
     "agent_r1_cli/new_command.py": "the templates of this package",

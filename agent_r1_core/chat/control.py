@@ -3,7 +3,7 @@
 A break after a token's first character cuts it in two. Templates pass breaks on like any other character, and the
 encoder encodes the text between two breaks by itself, so only ids next to a break differ from those of the same text in
 one piece. Control tokens are all added tokens of the tokenizer, except those of white space alone, which are text. Of
-tokens that are a single character only the special ones count; a replacement character stands for them. A template that
+tokens that are a single character only the special ones count; a replacement character replaces them. A template that
 rewrites text may bring out further ones; text in single characters (`spell`) survives that. A template that writes one
 half of a control token beside the data cannot be helped; none of those that we know does so.
 """
@@ -61,7 +61,7 @@ class ControlTokens:
         return [self.protect_all(inner) for inner in value] if isinstance(value, list | tuple) else value
 
     def is_rewritten(self, value: Any, rendered: str) -> bool:
-        """Whether a text of a protected message or schema stands otherwise in its rendering, and may spell a control
+        """Whether the rendering changes a text of a protected message or schema, which may then spell a control
         token there. What a template need not show, all but the content, does so only if it holds how a token begins."""
         if isinstance(value, str):
             return value not in rendered and not self._beginnings.isdisjoint(value.casefold())
@@ -98,7 +98,7 @@ class ControlTokens:
         spans, done, start = [], 0, 0
         for place, token in tokens:
             start += len(decode(ids[done:place]))
-            if not text.startswith(token, start):  # decoding depends on what stands before
+            if not text.startswith(token, start):  # decoding depends on what precedes
                 start = len(decode(ids[:place]))
             if text.startswith(token, start):
                 spans.append((start, start + len(token)))

@@ -85,7 +85,7 @@ def within(seconds: float, function: Callable[[], T]) -> T:
 
 
 def _lifted() -> bool:
-    """Lift the limit; False if the time was up right then, in which case it may stand."""
+    """Lift the limit; False if the time was up right then: the limit may still hold."""
     try:
         _WATCH.end()
     except _TimeUp:

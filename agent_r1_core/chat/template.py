@@ -73,11 +73,11 @@ class ChatTemplate:
         if not shown:
             adapted = _with_system(adapted, tools_text)
         if not self.has_tool_role:
-            adapted = _tools_as_user(adapted)
+            adapted = _joined(adapted, "tool", "\n", "<tool_response>\n{}\n</tool_response>")
         if not self.has_system_role:
             adapted = _system_as_user(adapted)
         if not self.repeats_user:
-            adapted = _merged_users(adapted)
+            adapted = _joined(adapted, "user", "\n\n")
         try:
             return self._render(adapted, shown, generation_prompt)
         except ModelError:
@@ -140,7 +140,7 @@ class ChatTemplate:
         return [{"role": "system", "content": "hello"}, _USER] if self.has_system_role else [_USER]
 
     def _goes_on_after(self, message: Message) -> list[str]:
-        """How the text after this message differs where the next action stands and where it is asked for."""
+        """How the text after this message differs before the next action and before the request for one."""
         asked = self._try([*self._begun, _ACTION, message])
         done = self._try([*self._begun, _ACTION, message, _ACTION, _USER]).rpartition(_PROBE)[0]
         ends = ["".join(re.split("</?think>", text.rpartition(_PROBE)[2])).rstrip() for text in (asked, done)]
@@ -206,24 +206,13 @@ def _system_as_user(messages: list[Message]) -> list[Message]:
     return [{"role": "user", "content": system}, *others]
 
 
-def _tools_as_user(messages: list[Message]) -> list[Message]:
-    """The messages with consecutive tool messages joined into one user message."""
+def _joined(messages: list[Message], role: str, between: str, form: str = "{}") -> list[Message]:
+    """The messages with consecutive ones of this role, each in this form, joined into one of the user."""
     adapted: list[Message] = []
-    for role, run in groupby(messages, key=lambda message: message["role"]):
-        if role != "tool":
-            adapted.extend(run)
-            continue
-        blocks = [f"<tool_response>\n{message['content']}\n</tool_response>" for message in run]
-        adapted.append({"role": "user", "content": "\n".join(blocks)})
-    return adapted
-
-
-def _merged_users(messages: list[Message]) -> list[Message]:
-    """The messages with consecutive user messages joined into one."""
-    adapted: list[Message] = []
-    for role, run in groupby(messages, key=lambda message: message["role"]):
-        if role == "user":
-            adapted.append({"role": "user", "content": "\n\n".join(message["content"] for message in run)})
+    for found, run in groupby(messages, key=lambda message: message["role"]):
+        if found == role:
+            text = between.join(form.format(message["content"]) for message in run)
+            adapted.append({"role": "user", "content": text})
         else:
             adapted.extend(run)
     return adapted

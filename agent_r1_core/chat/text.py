@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_CUT = re.compile(r"\.\.\. \[\d{1,9} characters cut\]")  # bounded, since whoever writes a text may end it so
+_CUT = re.compile(r"\.\.\. \[\d{1,9} characters cut\]")  # bounded, since any author may end a text so
 _THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 

@@ -91,7 +91,7 @@ class ChatTokenizer:
 
     def fewest_ids(self, messages: Sequence[Message]) -> int:
         """Least number of ids that the texts of these messages can have; reads none of them, so that a giant one
-        costs nothing. No token stands for more characters than the longest of the vocabulary has."""
+        costs nothing. No token has more characters than the longest of the vocabulary."""
         return sum(len(message["content"]) for message in messages) // self._longest
 
     def encode(self, text: str) -> list[int]:

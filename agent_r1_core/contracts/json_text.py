@@ -12,7 +12,7 @@ MOST_DEPTH = 100
 _BYTES_OF_BYTE = 6
 """A byte of text takes itself, its copy as text, and four bytes in a string that holds an emoji."""
 _BYTES_OF_MARK = 80
-"""A bracket, comma or colon stands for at most one value or key; measured: 64, with what reading takes meanwhile."""
+"""A bracket, comma or colon brings at most one value or key; measured: 64, with what reading takes meanwhile."""
 _NO_MARKS = bytes(set(range(256)) - set(b'"[]{},:'))
 _SAME_BRACKETS = bytes.maketrans(b"{}", b"[]")
 _PART = 1 << 16
@@ -58,7 +58,7 @@ def check_json_size(body: bytes, most: int) -> None:
 
 
 def _outline(body: bytes) -> bytes:
-    """The brackets, commas and colons of JSON that stand in no text."""
+    """The brackets, commas and colons of JSON outside its texts."""
     bare = body.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NO_MARKS)
     parts, inside = [], 0
     for start in range(0, len(bare), _PART):

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 SCORE_TIMEOUT = 60.0
 """Seconds for one score, unless the recipe sets another time-out."""
+LARGEST = 1e18
+"""No reward may be larger: its square must still be a number in float32."""
+_SLACK = 1e-6
+"""By how much a reward may exceed its range, for rounding."""
 
 
 class RewardFn(Component):
@@ -45,3 +49,24 @@ class RewardFn(Component):
         `trajectory.closing` holds the messages that answered the turn's action, such as the results of its calls.
         """
         raise TypeError(f"reward {type(self).__name__} has scope 'turn' and defines no score_turn; add one")
+
+
+def allowed(bounds: tuple[float, float]) -> tuple[float, float]:
+    """The declared range of a reward, as far as a reward may reach at all."""
+    return max(bounds[0], -LARGEST), min(bounds[1], LARGEST)
+
+
+def in_range(reward: float, bounds: tuple[float, float]) -> bool:
+    """Whether a reward is, but for rounding, within its declared range."""
+    low, high = allowed(bounds)
+    return low - _SLACK <= reward <= high + _SLACK
+
+
+def reward_problem(reward: float, bounds: tuple[float, float] | None) -> str | None:
+    """What is wrong with the reward of a tool's call, to follow the tool's name; None if nothing is."""
+    if bounds is None:
+        return f"gave a reward of {reward:g} but declares no reward_range; declare one" if reward != 0 else None
+    if in_range(reward, bounds):
+        return None
+    low, high = allowed(bounds)
+    return f"gave a reward of {reward:g}, outside its reward_range {low:g} to {high:g}; fix one of them"

@@ -1,6 +1,6 @@
 """TokenNumbers: what an update knows of each token of its trajectories, for files and reports.
 
-The numbers of all trajectories stand end to end in arrays: a controller that passes those of thousands of episodes on
+The numbers of all trajectories lie end to end in arrays: a controller that passes those of thousands of episodes on
 from one process to another handles a few objects, whose bytes Ray neither pickles nor copies when they are read.
 """
 

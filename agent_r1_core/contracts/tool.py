@@ -186,7 +186,7 @@ def _plain(schema: Any) -> Any:
 
 
 class FunctionTool(Tool):
-    """A tool made from a plain function by `@tool`."""
+    """A tool made from a function by `@tool`; what an async function returns is awaited like any awaitable."""
 
     function: ClassVar[Callable[..., Any]]
     takes_context: ClassVar[bool] = False
@@ -197,14 +197,6 @@ class FunctionTool(Tool):
         if self.takes_context:
             values["context"] = context
         return type(self).function(**values)
-
-
-class AsyncFunctionTool(FunctionTool):
-    """A tool made from an async function by `@tool`."""
-
-    async def run(self, arguments: BaseModel, context: ToolContext) -> Any:
-        """Await the function with its arguments by name."""
-        return await super().run(arguments, context)
 
 
 @overload
@@ -254,7 +246,7 @@ def _tool(function: Callable[..., Any], reward_range: tuple[float, float] | None
     text = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
     return type(
         function.__name__,
-        (AsyncFunctionTool if inspect.iscoroutinefunction(function) else FunctionTool,),
+        (FunctionTool,),
         {
             "__module__": function.__module__,
             "__doc__": function.__doc__,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,8 @@ class ToolResult:
     """How long the call took."""
     reward: float = field(default=0.0, compare=False)
     """What the tool gave the call; it reaches the turn's rewards whatever the environment does with the result."""
+    metrics: Mapping[str, float] = field(default_factory=dict, compare=False)
+    """What the tool recorded about the call, finite numbers alone."""
 
 
 class ToolFormat(Component):

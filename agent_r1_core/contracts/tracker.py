@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunInfo:
-    """What a tracker is told about the run when it opens."""
+    """The run, for a tracker that opens."""
 
     name: str
     directory: str

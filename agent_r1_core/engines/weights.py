@@ -34,7 +34,7 @@ class KnownWeights:
 
         Args:
             shapes: by Hugging Face name; one of several tied names is enough.
-            ties: groups of names that stand for one tensor; the tensor is loaded under the first.
+            ties: groups of names of one tensor, which is loaded under the first.
             optional: names that may be missing.
         """
         self._shapes = {name: list(shape) for name, shape in shapes.items()}

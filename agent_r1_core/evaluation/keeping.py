@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from agent_r1_core.contracts.success import distinct_successes, succeeded
 from agent_r1_core.rollout import RolloutRequest
-from agent_r1_core.rollout.demonstration import BadDemonstration
-from agent_r1_core.rollout.written_conversation import conversation_of, difference, line_of, task_of
+from agent_r1_core.rollout.demonstration import BadDemonstration, conversation_of, difference, line_of, task_of
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.roles import Rollouts

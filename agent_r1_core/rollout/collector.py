@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,14 +20,12 @@ from agent_r1_core.contracts.engine import Engine, Request
 from agent_r1_core.errors import ConfigError, ModelError, PluginError, describe_error
 from agent_r1_core.rollout.demonstration import BadDemonstration
 from agent_r1_core.rollout.episode import Episode, EpisodeServices, PromptTooLong
-from agent_r1_core.rollout.plan import EpisodePlan, plan_episodes
-from agent_r1_core.rollout.request import RolloutRequest
+from agent_r1_core.rollout.plan import EpisodePlan, RolloutRequest, plan_episodes
 from agent_r1_core.rollout.result import CallCounts, OnEpisode, RolloutResult
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.rollout.world import ToolTexts
-from agent_r1_core.tools.left_behind import TooManyLeft
-from agent_r1_core.tools.threads import ThreadPool, as_ordinary
+from agent_r1_core.tools.threads import ThreadPool, TooManyLeft, as_ordinary
 from agent_r1_core.tools.tool_counts import ToolCounts
 from agent_r1_core.trajectory import Trajectory
 
@@ -43,12 +42,12 @@ class Collector:
         self.engine = engine
         self.tokenizer = tokenizer
         self.settings = settings
-        self._threads = ThreadPool(settings.max_episodes * 2)
-        self._scorer = Scorer(settings.rewards, self._threads, settings.rewarding_tools())
-        self._guard = DriftGuard(settings.model, tokenizer)
-        self._tool_texts = ToolTexts(tokenizer, settings.tool_format)
+        self._threads = threads = ThreadPool(settings.max_episodes * 2)
+        scorer = Scorer(settings.rewards, threads, settings.rewarding_tools())
+        guard, texts = DriftGuard(settings.model, tokenizer), ToolTexts(tokenizer, settings.tool_format)
+        self._shared = EpisodeServices(settings, tokenizer, scorer, guard, threads, texts)
         self._told = CallCounts()
-        """The calls that results have told of: where rollouts overlap, each call counts in one of them."""
+        """The calls that results have reported: where rollouts overlap, one of them counts each call."""
         self._slots: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
 
     async def collect(self, request: RolloutRequest, on_episode: OnEpisode | None = None) -> RolloutResult:
@@ -78,9 +77,7 @@ class Collector:
         Raises:
             ConfigError, ModelError, PluginError: as `collect`.
         """
-        shared = EpisodeServices(
-            self.settings, self.tokenizer, self._scorer, self._guard, self._threads, self._tool_texts, greedy
-        )
+        shared = replace(self._shared, greedy=greedy)
         rollout = _Rollout(self.engine, shared, self._free_slots(), plans, on_finished)
         await (rollout.play_in_rounds() if self.settings.deterministic else rollout.play_freely())
 
@@ -92,7 +89,6 @@ class Collector:
         return self._slots[1]
 
     def counts(self) -> CallCounts:
-        """The calls so far."""
         tools = self.settings.tools.counts if self.settings.tools is not None else ToolCounts()
         return CallCounts(tools, self._threads.hung)
 
@@ -101,29 +97,22 @@ class Collector:
         self._threads.close()
 
 
+@dataclass(frozen=True)
 class _Rollout:
     """One call of `play`."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        shared: EpisodeServices,
-        slots: asyncio.Semaphore,
-        plans: Sequence[EpisodePlan],
-        on_finished: Callable[[EpisodePlan, Trajectory], None],
-    ) -> None:
-        self.plans = plans
-        self._engine = engine
-        self._shared = shared
-        self._slots = slots
-        """Of the collector: calls that overlap share them."""
-        self._on_finished = on_finished
+    engine: Engine
+    shared: EpisodeServices
+    slots: asyncio.Semaphore
+    """Of the collector: calls that overlap share them."""
+    plans: Sequence[EpisodePlan]
+    on_finished: Callable[[EpisodePlan, Trajectory], None]
 
     async def play_freely(self) -> None:
         """Play every episode in an asyncio task of its own, `max_episodes` at once."""
 
         async def play(plan: EpisodePlan) -> None:
-            async with self._slots:
+            async with self.slots:
                 attempt: int | None = 1
                 while attempt is not None:
                     attempt = await self._play_once(plan, attempt)
@@ -137,9 +126,9 @@ class _Rollout:
         try:
             while waiting or running:
                 started: list[tuple[EpisodePlan, Episode]] = []
-                while waiting and len(running) + len(started) < self._shared.settings.max_episodes:
+                while waiting and len(running) + len(started) < self.shared.settings.max_episodes:
                     plan, attempt = waiting.pop()
-                    started.append((plan, self._begin(plan, attempt)))
+                    started.append((plan, Episode(self.shared, plan, attempt)))
                 running = sorted(running + started, key=lambda pair: pair[0].index)
                 await _run_all([self._fail_on_error(episode, episode.start()) for _, episode in started])
                 await self._play_round([episode for _, episode in running])
@@ -169,7 +158,7 @@ class _Rollout:
         if not asked:
             return
         try:
-            generations = await self._engine.generate_batch([request for _, request in asked])
+            generations = await self.engine.generate_batch([request for _, request in asked])
         except _FATAL:
             raise
         except Exception as error:
@@ -185,7 +174,7 @@ class _Rollout:
 
     async def _play_once(self, plan: EpisodePlan, attempt: int) -> int | None:
         """Play an episode to its end; returns the number of its next attempt, or None when there is none."""
-        episode = self._begin(plan, attempt)
+        episode = Episode(self.shared, plan, attempt)
         try:
             await self._fail_on_error(episode, self._drive(episode))
         except BaseException:
@@ -199,11 +188,7 @@ class _Rollout:
             if episode.demonstrates:
                 await episode.imitate(request)
             else:
-                await episode.take(request, await self._engine.generate(request))
-
-    def _begin(self, plan: EpisodePlan, attempt: int) -> Episode:
-        key = f"{plan.key}/{attempt}"
-        return Episode(self._shared, plan.task, plan.sample, plan.seed, key, attempt, plan.baseline, plan.demonstrated)
+                await episode.take(request, await self.engine.generate(request))
 
     async def _fail_on_error(self, episode: Episode, coroutine: Coroutine[Any, Any, None]) -> None:
         """Await the coroutine; an exception fails the episode, unless no retry can help against it."""
@@ -219,14 +204,14 @@ class _Rollout:
         await self._close(episode)
         attempt = episode.trajectory.attempts
         hopeless = isinstance(episode.error, PromptTooLong | BadDemonstration)
-        retries = 0 if hopeless else self._shared.settings.max_retries
+        retries = 0 if hopeless else self.shared.settings.max_retries
         if episode.error is not None and attempt <= retries:
             return attempt + 1
-        self._on_finished(plan, episode.trajectory)
+        self.on_finished(plan, episode.trajectory)
         return None
 
     async def _close(self, episode: Episode) -> None:
-        for what, close in (("environment", episode.close), ("engine", partial(self._engine.release, episode.key))):
+        for what, close in (("environment", episode.close), ("engine", partial(self.engine.release, episode.key))):
             try:
                 await close()
             except Exception as error:

@@ -1,6 +1,6 @@
 """Makes plain data of what an environment answers: a fault is a sentence about its author's code, not a crash (LAW 9).
 
-It runs the author's code, and raises what that raises.
+It raises Unfit for what breaks its contract. It runs the author's code, and raises what that raises.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import math
 from typing import Any, cast
 
 from agent_r1_core.contracts.env import Observation, Step
-from agent_r1_core.tools.plain import Plain, Unfit, shown, stored
-from agent_r1_core.tools.reward_bounds import LARGEST, number_of
+from agent_r1_core.contracts.reward import LARGEST
+from agent_r1_core.tools.plain import Plain, Unfit, number_of, shown, stored
 from agent_r1_core.trajectory import CallRecord, Message
 
 _ROLES = ("system", "user", "assistant", "tool")
@@ -18,20 +18,12 @@ _ROLES = ("system", "user", "assistant", "tool")
 
 
 def observation_of(value: Any) -> Observation:
-    """An observation as plain data.
-
-    Raises:
-        Unfit: it is none, or breaks its contract.
-    """
+    """An observation as plain data."""
     return _observation(value, Plain())
 
 
 def step_of(value: Any) -> Step:
-    """A step as plain data.
-
-    Raises:
-        Unfit: it is none, or breaks its contract.
-    """
+    """A step as plain data."""
     if not isinstance(value, Step):
         raise Unfit(f"returned {type(value).__name__}; return Step")
     plain = Plain()
@@ -67,11 +59,7 @@ def step_of(value: Any) -> Step:
 
 
 def message_of(value: Any, plain: Plain, verb: str = "observed") -> Message:
-    """A message as plain data.
-
-    Raises:
-        Unfit: it breaks its contract; the sentence begins with the verb.
-    """
+    """A message as plain data; the verb begins the sentence of an error."""
     message = plain.copy(value)
     if type(message) is not dict or not all(isinstance(message.get(key), str) for key in ("role", "content")):
         raise Unfit(f"{verb} {shown(message)}, which is not a chat message; give it a role and a content, both text")

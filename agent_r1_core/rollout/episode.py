@@ -19,13 +19,13 @@ from agent_r1_core.contracts.markup import encodable
 from agent_r1_core.errors import EpisodeError, describe_error
 from agent_r1_core.rollout.demonstration import BadDemonstration, Demonstration
 from agent_r1_core.rollout.episode_context import EpisodeContext
-from agent_r1_core.rollout.episode_tools import EpisodeTools
+from agent_r1_core.rollout.plan import EpisodePlan
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.settings import RolloutSettings
-from agent_r1_core.rollout.world import ToolTexts, World
+from agent_r1_core.rollout.world import EpisodeTools, ToolTexts, World
 from agent_r1_core.seeds import derive_seed
 from agent_r1_core.tools.threads import ThreadPool
-from agent_r1_core.trajectory import EndStatus, Message, ObservationSource, Task, Trajectory, Turn
+from agent_r1_core.trajectory import EndStatus, Message, Task, Trajectory, Turn
 
 
 class PromptTooLong(EpisodeError):
@@ -48,32 +48,17 @@ class EpisodeServices:
 class Episode:
     """Plays one task once."""
 
-    def __init__(
-        self,
-        shared: EpisodeServices,
-        task: Task,
-        sample: int,
-        seed: int,
-        key: str,
-        attempt: int = 1,
-        baseline: bool = False,
-        demonstrated: ObservationSource | None = None,
-    ) -> None:
-        """Prepare an episode.
-
-        Args:
-            shared: what all episodes of the rollout share.
-            task: the problem.
-            sample: index in the group.
-            seed: of this sample; the seeds of its requests and tool calls are derived from it.
-            key: the episode's id for engine and tools, unique among those in flight.
-            attempt: 1 for the first.
-            baseline: whether it is the greedy baseline of its group.
-            demonstrated: play the task's demonstration, and where its observations come from.
-        """
-        self.key = key
+    def __init__(self, shared: EpisodeServices, plan: EpisodePlan, attempt: int = 1) -> None:
+        """Prepare an episode; the seeds of its requests and tool calls are derived from the plan's."""
+        self.key = f"{plan.key}/{attempt}"
+        """The episode's id for engine and tools, unique among those in flight."""
         self.trajectory = Trajectory(
-            task=task, sample=sample, seed=seed, attempts=attempt, baseline=baseline, demonstrated=demonstrated
+            task=plan.task,
+            sample=plan.sample,
+            seed=plan.seed,
+            attempts=attempt,
+            baseline=plan.baseline,
+            demonstrated=plan.demonstrated,
         )
         self.error: Exception | None = None
         """Why it failed."""
@@ -82,10 +67,11 @@ class Episode:
         self._demonstration: Demonstration | None = None
         self._started = self._ended = False
         self._sampled: list[Sampled] = []
-        self._world = World(shared.settings, shared.threads, key)
+        self._world = World(shared.settings, shared.threads, self.key)
         self._begun = time.perf_counter()
         runner = shared.settings.tools
-        self._tools = EpisodeTools(runner, key, _without_answers(task), seed) if runner is not None else None
+        seen = _without_answers(plan.task)
+        self._tools = EpisodeTools(runner, self.key, seen, plan.seed) if runner is not None else None
 
     async def start(self) -> None:
         """Make the environment and read its first observation.
@@ -190,11 +176,7 @@ class Episode:
         await self._world.close()
 
     def _add_examples(self, first: Observation) -> int:
-        """Put the examples of the run before the task; returns how many there are.
-
-        Raises:
-            ConfigError: one of them cannot be written in the run's tool format.
-        """
+        """Put the examples of the run before the task; returns how many there are."""
         examples, trajectory = self._settings.examples, self.trajectory
         if examples is not None:
             chosen = examples.before(trajectory.task, first.messages)
@@ -208,13 +190,15 @@ class Episode:
         action = Action(turn.text, generation.ids, cut=generation.finish == "length")
         await self._shared.threads.wait_for_room()
         step = await self._world.step(action)
+        if self._tools is not None:
+            self._tools.end_turn()
         turn.reward = turn.rewards["env"] = step.reward
         turn.calls, turn.errors, turn.info = step.calls, step.errors, step.info
         turn.success, turn.tool_seconds = step.success, step.tool_seconds
         self.trajectory.answer = step.answer
         self.trajectory.tool_seconds += turn.tool_seconds
         self.trajectory.closing = _recorded(step.observation.messages)
-        await self._shared.scorer.score_turn(turn, self.trajectory, self._tools.rewards if self._tools else {})
+        await self._shared.scorer.score_turn(turn, self.trajectory)
         await self._advance(step)
 
     def _record(self, request: Request, generation: Generation) -> Turn:
@@ -242,7 +226,7 @@ class Episode:
         )
         trajectory.turns.append(turn)
         if self._tools is not None:
-            self._tools.begin_turn(turn.index)
+            self._tools.begin_turn(turn)
         return turn
 
     def _versions(self, generation: Generation) -> tuple[tuple[int, int], ...]:

@@ -1,4 +1,7 @@
-"""EpisodeContext: what the policy of one episode reads: its conversation, and the strategy that may rewrite it."""
+"""EpisodeContext: what the policy of one episode reads: its conversation, and the strategy that may rewrite it.
+
+What a strategy chooses becomes plain data: a fault is a sentence, not a crash (LAW 9).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from typing import Any
 from agent_r1_core.chat import Conversation, without_thinking
 from agent_r1_core.contracts.context import ContextStrategy, Exchange, History, SummaryRequest
 from agent_r1_core.contracts.env import Observation
-from agent_r1_core.rollout.context_checks import choice_of
+from agent_r1_core.rollout.env_checks import message_of
+from agent_r1_core.tools.plain import Plain, Unfit, is_plain, shown, stored
 from agent_r1_core.tools.threads import Lane
 from agent_r1_core.trajectory import Message, Turn
 
@@ -27,14 +31,9 @@ class EpisodeContext:
         lane: Lane,
         call: Callable[..., Awaitable[Any]],
     ) -> None:
-        """Begin without messages.
+        """Begin with an empty conversation; without a strategy the policy reads everything.
 
-        Args:
-            conversation: an empty one.
-            strategy: None: the policy reads everything.
-            max_tokens: longest context, actions included.
-            lane: the thread for what takes long.
-            call: calls a method of the strategy within the episode's time-out, and makes plain data of its answer.
+        What takes long runs in `lane`; `call` calls a method of the strategy within the episode's time-out.
         """
         self.conversation = conversation
         self.examples: list[Message] = []
@@ -130,3 +129,53 @@ class EpisodeContext:
     async def _run(self, job: Callable[[], Any], messages: Sequence[Message]) -> Any:
         """Render messages; in this episode's own thread where that takes long."""
         return job() if self.conversation.is_quick(messages) else await self._lane.run(job)
+
+
+def choice_of(chosen: Any, history: History) -> list[Message] | SummaryRequest:
+    """A choice as plain data, or Unfit; messages of the history stay the very objects. Runs the author's code."""
+    if isinstance(chosen, SummaryRequest):
+        return _request(chosen)
+    if not isinstance(chosen, list | tuple):
+        raise Unfit(f"returned {type(chosen).__name__}; return messages or a SummaryRequest")
+    own, plain = {id(message) for message in history.messages if is_plain(message)}, Plain()
+    messages = [one if id(one) in own else message_of(one, plain, "chose") for one in stored(chosen)]
+    problem = _problem(messages, history)
+    if problem is not None:
+        raise Unfit(problem)
+    return messages
+
+
+def _problem(chosen: list[Message], history: History) -> str | None:
+    opening = history.opening
+    if len(chosen) < len(opening) or any(kept is not given for kept, given in zip(chosen, opening, strict=False)):
+        return "dropped the opening, which holds the task; return history.opening first"
+    if chosen[-1]["role"] == "assistant" and history.messages[-1]["role"] != "assistant":
+        return "ended with an action; end with the message that answers it"
+    return _orphan(chosen[len(opening) :], history)
+
+
+def _request(given: SummaryRequest) -> SummaryRequest:
+    plain = Plain()
+    prompt, heading, most = (plain.copy(value) for value in (given.prompt, given.heading, given.max_tokens))
+    if not isinstance(prompt, str) or not prompt:
+        raise Unfit(f"asked for a summary with {shown(prompt)}; write what the policy should do")
+    if not isinstance(heading, str):
+        raise Unfit(f"gave the summary the heading {shown(heading)}; use text")
+    if type(most) not in (int, bool) or most < 1:
+        raise Unfit(f"gave the summary {shown(most)} tokens; use a whole number above 0")
+    return SummaryRequest(prompt, heading, most, bool(given.keep_thinking))
+
+
+def _orphan(chosen: list[Message], history: History) -> str | None:
+    """A tool's answer that follows no action, or another one than its own."""
+    asked_by = {id(message): exchange.action for exchange in history.exchanges for message in exchange.answer}
+    actions = {id(exchange.action) for exchange in history.exchanges}
+    speaker: Message | None = None
+    for message in chosen:
+        if message["role"] == "assistant":
+            speaker = message
+        elif message["role"] == "tool":
+            action = asked_by.get(id(message), speaker)
+            if speaker is None or (action is not speaker and id(speaker) in actions):
+                return "kept a tool's answer without the action that asked for it; keep both or neither"
+    return None

@@ -1,4 +1,4 @@
-"""Examples: conversations that stand before a task as turns of their own (few-shot), never credited.
+"""Examples: conversations before a task, as turns of their own (few-shot), never credited.
 
 Each is a task with its demonstration. It is written as an episode of the run would be: calls and results in the run's
 tool format, the rest by the chat template. Control tokens count in them as they do in an episode: where the format
@@ -35,7 +35,7 @@ class Examples:
     """Most of them before a task; None: all."""
 
     def to_json(self) -> dict[str, Any]:
-        """What a report states: the file, its content's SHA-256, and how many stand before a task."""
+        """For reports: the file, its content's SHA-256, and how many precede a task."""
         content = [[task.prompt, task.seed, list(task.demonstration)] for task in self.tasks]
         digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
         count = len(self.tasks) if self.most is None else min(self.most, len(self.tasks))
@@ -50,19 +50,12 @@ class Examples:
         )
 
     def before(self, task: Task, seen: Sequence[Message]) -> list[Task]:
-        """The examples of a task: the first ones of the file that do not ask the very same.
-
-        Args:
-            seen: the environment's first messages.
-        """
+        """The examples of a task: the first ones of the file that do not ask the very same. `seen` are the
+        environment's first messages."""
         return [one for one in self.tasks if not _same(one, task, seen)][: self.most]
 
     def messages(self, chosen: Sequence[Task], tool_format: ToolFormat | None, control: ControlTokens) -> list[Message]:
-        """The examples as the policy reads them.
-
-        Args:
-            tool_format: of the run, bound to its tools.
-            control: of the policy's tokenizer.
+        """The examples as a policy with these control tokens reads them, in the run's tool format.
 
         Raises:
             ConfigError: one of them cannot be written so.
@@ -86,11 +79,7 @@ class Examples:
 
 
 def _written(action: DemonstratedAction, tool_format: ToolFormat | None, where: str) -> tuple[str, Iterator[str]]:
-    """The text of an action, and the names of the tools that it calls.
-
-    Raises:
-        ConfigError: it cannot be written, or others follow than one tool message for each call, and users.
-    """
+    """The text of an action, and the names of the tools that it calls."""
     try:
         text, calls = written_action(action, tool_format, where)
     except BadDemonstration as error:

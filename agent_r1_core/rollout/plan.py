@@ -1,4 +1,7 @@
-"""EpisodePlan: one episode that a request asks for; the same wherever and however often it is played."""
+"""RolloutRequest, what a trainer, an evaluation or a command asks to play; and its episodes, an EpisodePlan each.
+
+A plan is the same wherever and however often it is played.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,30 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent_r1_core.rollout.request import RolloutRequest
 from agent_r1_core.seeds import derive_seed
 from agent_r1_core.trajectory import EndStatus, Group, ObservationSource, Task, Trajectory
+
+
+@dataclass(frozen=True)
+class RolloutRequest:
+    """Play tasks, each several times."""
+
+    tasks: Sequence[Task]
+    """Each becomes one group."""
+    samples: int = 1
+    """Episodes of each task."""
+    round: int | str = 0
+    """Part of every seed: the training step, or the name of an evaluation (LAW 11)."""
+    greedy: bool = False
+    """Take the likeliest token; else sample as the run says."""
+    split: str = "train"
+    """Which tools and corpus the episodes use."""
+    version: int | None = None
+    """Version of the weights that must sample the episodes; None: the version being served."""
+    greedy_baseline: bool = False
+    """Play each task once more, greedily, as the baseline of its group."""
+    demonstrations: ObservationSource | None = None
+    """Play the tasks' demonstrations, and where their observations come from; None: the policy plays."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +53,8 @@ class EpisodePlan:
 
 
 def plan_episodes(request: RolloutRequest, seed: int) -> list[EpisodePlan]:
-    """The episodes of a request in order, task by task; a task that is listed twice gets other seeds the second time.
-
-    Args:
-        seed: of the run.
-    """
+    """The episodes of a request in order, task by task, under the seed of the run; a task that is listed twice gets
+    other seeds the second time."""
     plans: list[EpisodePlan] = []
     seen: Counter[str] = Counter()
     for task in request.tasks:
@@ -53,11 +74,8 @@ def plan_episodes(request: RolloutRequest, seed: int) -> list[EpisodePlan]:
 
 
 def group_episodes(request: RolloutRequest, episodes: Sequence[Trajectory]) -> list[Group]:
-    """The episodes that did not fail, grouped by task; a task without any sample has no group.
-
-    Args:
-        episodes: in the order of the request's plans.
-    """
+    """The episodes that did not fail, grouped by task; a task without any sample has no group. They come in the order
+    of the request's plans."""
     groups, size = [], request.samples + request.greedy_baseline
     for index, task in enumerate(request.tasks):
         of_task = episodes[index * size : (index + 1) * size]

@@ -10,8 +10,7 @@ from functools import cached_property
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.rollouts import episode_metrics, reward_metrics, spread_metrics
 from agent_r1_core.metrics.tally import tally
-from agent_r1_core.rollout.plan import group_episodes
-from agent_r1_core.rollout.request import RolloutRequest
+from agent_r1_core.rollout.plan import RolloutRequest, group_episodes
 from agent_r1_core.tools.tool_counts import ToolCounts
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory
 
@@ -49,11 +48,7 @@ class RolloutResult:
     def of(
         cls, request: RolloutRequest, episodes: Sequence[Trajectory], seconds: float, counts: CallCounts
     ) -> RolloutResult:
-        """The result of a request whose episodes have ended.
-
-        Args:
-            episodes: in the order of the request's plans.
-        """
+        """The result of a request whose episodes, in the order of its plans, have ended."""
         dropped = [episode for episode in episodes if episode.status is EndStatus.FAILED]
         return cls(group_episodes(request, episodes), dropped, seconds, counts.tools, counts.hung)
 
@@ -102,7 +97,6 @@ class RolloutResult:
         return {metric.ROLLOUT_TOKENS_PER_SECOND: sampled / self.seconds if self.seconds > 0 else 0.0}
 
     def __add__(self, other: RolloutResult) -> RolloutResult:
-        """Join two rollouts that were played one after the other."""
         return RolloutResult(
             self.groups + other.groups,
             self.dropped + other.dropped,

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from agent_r1_core.contracts.reward import allowed, in_range
 from agent_r1_core.errors import ConfigError, EpisodeError, describe_error
 from agent_r1_core.rollout.settings import ToolReward, WeightedReward
 from agent_r1_core.tools.calling import Caller
-from agent_r1_core.tools.plain import Unfit, plain, shown
-from agent_r1_core.tools.reward_bounds import allowed, in_range, number_of, within_cap
+from agent_r1_core.tools.plain import Unfit, number_of, plain, shown
 from agent_r1_core.tools.threads import CallTimeout, ThreadPool
 from agent_r1_core.trajectory import Trajectory, Turn
 
@@ -43,17 +43,15 @@ class Scorer:
         self._rewards = list(rewards)
         self._caller = Caller(threads)
 
-    async def score_turn(self, turn: Turn, trajectory: Trajectory, calls: Mapping[str, float] | None = None) -> None:
-        """Add every process reward to the turn: unweighted in `rewards`, weighted in `reward`.
-
-        Args:
-            calls: what the tools gave the turn's calls, by tool.
+    async def score_turn(self, turn: Turn, trajectory: Trajectory) -> None:
+        """Add every process reward to the turn: unweighted in `rewards`, weighted in `reward`. `rewards` already holds
+        what tools gave its calls.
 
         Raises:
             EpisodeError: a reward is broken.
         """
         for name, tool in self._tools.items():
-            given = within_cap((calls or {}).get(name, 0.0), tool.cap, name, trajectory)
+            given = within_cap(turn.rewards.pop(name, 0.0), tool.cap, name, trajectory)
             turn.rewards[name] = given
             turn.reward += tool.weight * given
         for weighted in self._scoped("turn"):
@@ -105,3 +103,11 @@ def _score(value: Any) -> float:
     if score is None:
         raise Unfit(f"is {shown(given)}; a score must be a number: return a float")
     return score
+
+
+def within_cap(reward: float, cap: float | None, name: str, trajectory: Trajectory) -> float:
+    """The part of the next reward that the cap leaves: the sum over the episode's turns stays from -cap to cap."""
+    if cap is None:
+        return reward
+    earned = sum(turn.rewards.get(name, 0.0) for turn in trajectory.turns)
+    return min(max(reward, -cap - earned), cap - earned)

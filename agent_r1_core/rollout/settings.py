@@ -53,7 +53,7 @@ class RolloutSettings:
     context: ContextStrategy | None = None
     """What the policy reads; None: everything."""
     examples: Examples | None = None
-    """What stands before every task; None: nothing."""
+    """Precede every task; None: nothing does."""
     rewards: Sequence[WeightedReward] = ()
     tool_rewards: Mapping[str, ToolReward] = field(default_factory=dict)
     """By tool; a tool that is missing here counts as it is."""

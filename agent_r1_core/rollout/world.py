@@ -1,7 +1,7 @@
-"""World: the environment of one episode, and the only place that calls it.
+"""World: the environment of one episode, and the only place that calls it; and the tools as an episode sees them.
 
-Its code runs in the episode's own thread, within its time-out; what it answers is plain data. Async methods run on the
-event loop, where one that blocks holds up every episode.
+The environment's code runs in the episode's own thread, within its time-out; what it answers is plain data. Async
+methods run on the event loop, where one that blocks holds up every episode.
 """
 
 from __future__ import annotations
@@ -9,30 +9,70 @@ from __future__ import annotations
 import asyncio
 import inspect
 import pickle
+import random
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, ToolEnv
-from agent_r1_core.contracts.tool_format import ToolFormat
+from agent_r1_core.contracts.tool import ToolContext
+from agent_r1_core.contracts.tool_format import ToolCall, ToolFormat, ToolResult
 from agent_r1_core.errors import EpisodeError
 from agent_r1_core.rollout.env_checks import observation_of, step_of
 from agent_r1_core.rollout.settings import RolloutSettings
+from agent_r1_core.seeds import derive_seed
 from agent_r1_core.tools.calling import Caller, as_it_is
 from agent_r1_core.tools.plain import Unfit, plain, shown
 from agent_r1_core.tools.threads import CallTimeout, ThreadPool
-from agent_r1_core.trajectory import Task
+from agent_r1_core.tools.tool_runner import ToolRunner
+from agent_r1_core.trajectory import Task, Turn
 
 Described = tuple[list[dict[str, Any]], str]
+
+
+@dataclass
+class EpisodeTools:
+    """The run's tools as one episode sees them, with its own state and random numbers: `EnvServices.call_tools`."""
+
+    runner: ToolRunner
+    episode: str
+    task: Task
+    seed: int
+    turn: int = 0
+    rewards: dict[str, float] = field(default_factory=dict)
+    """Where the rewards of calls go: those of their turn. What a call earns after its turn is lost."""
+    state: dict[str, Any] = field(default_factory=dict)
+
+    async def __call__(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        """Run the calls of an action concurrently; results in their order."""
+        running = [self.runner.call(call, self._context(index)) for index, call in enumerate(calls)]
+        rewards = self.rewards
+        results = list(await asyncio.gather(*running))
+        for call, result in zip(calls, results, strict=True):
+            if result.reward and rewards is self.rewards:
+                rewards[call.name] = rewards.get(call.name, 0.0) + result.reward
+        return results
+
+    def begin_turn(self, turn: Turn) -> None:
+        """The calls that follow are of this turn, until `end_turn`."""
+        self.turn, self.rewards = turn.index, turn.rewards
+
+    def end_turn(self) -> None:
+        """The environment has answered."""
+        self.rewards = {}
+
+    def _context(self, index: int) -> ToolContext:
+        rng = random.Random(derive_seed(self.seed, "tool", self.turn, index))
+        return ToolContext(self.episode, self.turn, self.task, rng, self.state)
 
 
 class ToolTexts:
     """The tools of a rollout's environments as the policy reads them; the last are kept, since most have the same."""
 
     def __init__(self, tokenizer: ChatTokenizer, tool_format: ToolFormat | None) -> None:
-        """Prepare; the tokenizer is that of the model that reads them."""
         self._tokenizer = tokenizer
         self._tool_format = tool_format
         self._last: tuple[bytes, Described] = (b"", ([], ""))
@@ -64,13 +104,7 @@ class World:
     """Makes an environment, and calls it until it is closed."""
 
     def __init__(self, settings: RolloutSettings, threads: ThreadPool, episode: str) -> None:
-        """Prepare; nothing is made yet.
-
-        Args:
-            settings: has the function that makes the environment.
-            threads: where its own thread comes from.
-            episode: its id, for errors.
-        """
+        """Prepare; nothing is made yet. Errors name the episode by its id."""
         self.lane = threads.lane()
         self.max_turns = self.max_tokens = 0
         """The episode's budgets."""
@@ -85,12 +119,7 @@ class World:
         """Held while the environment changes hands: its closer is `close`, or the thread that made it too late."""
 
     async def make(self, services: EnvServices, tools: ToolTexts) -> Described:
-        """Make the environment; returns the schemas of its tools, and the text that describes them.
-
-        Args:
-            services: what it may use.
-            tools: makes texts of its tools.
-        """
+        """Make the environment; returns the schemas of its tools, and the text that describes them."""
 
         def make() -> Described:
             env = self._settings.make_env(services)
@@ -116,7 +145,6 @@ class World:
         return observation
 
     async def step(self, action: Action) -> Step:
-        """The environment's answer to an action."""
         step: Step = await self.call(self._made.step, action, convert=step_of)
         return step
 

@@ -1,4 +1,4 @@
-"""An engine that says what it is told, through a real tokenizer: rollouts without a model. Requests in one line."""
+"""An engine that follows a script, through a real tokenizer: rollouts without a model. Requests in one line."""
 
 from __future__ import annotations
 

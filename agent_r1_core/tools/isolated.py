@@ -10,15 +10,15 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine, Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 from agent_r1_core.contracts.tool import Tool, ToolContext, ToolLimits, ToolResources
+from agent_r1_core.contracts.tool_format import ToolResult
 from agent_r1_core.errors import message_of
-from agent_r1_core.tools.answer import Answer
 from agent_r1_core.tools.isolated_messages import (
     Reply,
     apply_changes,
@@ -36,34 +36,13 @@ _LOG = logging.getLogger(__name__)
 MAX_PROCESSES = 32
 """Processes of one tool; a call that finds none free waits, and its time-out does not count."""
 WARM_PROCESSES = 2
-"""Processes that stand ready from the start; one that dies is replaced before it is needed."""
+"""Processes that are ready from the start; one that dies is replaced before it is needed."""
 PATIENCE = 0.1
 """Seconds that a call waits for a free process before another one is started."""
 _MOST_DELAY = 60.0
 """Seconds between two starts, after starts that failed."""
 _BULKY = 1 << 16
 """Bytes of a message above which JSON is written and read in a thread, so that the event loop stays free."""
-
-
-class _Episodes:
-    """One call at a time for each episode."""
-
-    def __init__(self) -> None:
-        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
-        """With the number of calls that hold it or wait for it."""
-
-    @asynccontextmanager
-    async def alone(self, episode: str) -> AsyncIterator[None]:
-        """Wait for the episode's earlier calls."""
-        lock, calls = self._locks.get(episode, (asyncio.Lock(), 0))
-        self._locks[episode] = lock, calls + 1
-        try:
-            async with lock:
-                yield
-        finally:
-            lock, calls = self._locks.pop(episode)
-            if calls > 1:
-                self._locks[episode] = lock, calls - 1
 
 
 class IsolatedTool:
@@ -79,7 +58,8 @@ class IsolatedTool:
         self._most = max(1, min(width, MAX_PROCESSES))
         self._memory = share_of_memory(max(1, width))
         self._threads = ThreadPool(self._most)
-        self._episodes = _Episodes()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By episode, as long as one of its calls holds it or waits for it."""
         self._hello: dict[str, Any] = {}
         self._idle: list[ToolProcess] = []
         self._all: set[ToolProcess] = set()
@@ -105,12 +85,7 @@ class IsolatedTool:
         """
         self._hello = {
             "target": self._target,
-            "resources": {
-                "cache_dir": resources.cache_dir,
-                "corpora": dict(corpora),
-                "own": resources.own,
-                "tokenizer": resources.tokenizer,
-            },
+            "resources": vars(resources) | {"corpora": dict(corpora)},
             "limits": self._limits.model_dump(),
             "memory": self._memory,
         }
@@ -118,7 +93,7 @@ class IsolatedTool:
         self.facts = self._idle[0].facts
         self._grow(WARM_PROCESSES)
 
-    async def call(self, arguments: Mapping[str, Any], context: ToolContext, timeout: float) -> Answer:
+    async def call(self, arguments: Mapping[str, Any], context: ToolContext, timeout: float) -> ToolResult:
         """Run the tool, after the episode's earlier calls of it, so that each finds the state that they left.
 
         Raises:
@@ -126,10 +101,10 @@ class IsolatedTool:
             RuntimeError: its process died, or sent something that is no reply to this call; it was killed.
             ValueError: the message is too large.
         """
-        async with self._episodes.alone(context.episode):
+        async with self._locks.setdefault(context.episode, asyncio.Lock()):
             return await self._exchange(arguments, context, timeout)
 
-    async def _exchange(self, arguments: Mapping[str, Any], context: ToolContext, timeout: float) -> Answer:
+    async def _exchange(self, arguments: Mapping[str, Any], context: ToolContext, timeout: float) -> ToolResult:
         message = {
             "arguments": dict(arguments),
             "episode": context.episode,
@@ -143,7 +118,7 @@ class IsolatedTool:
         check_size(body, self._memory)
         process = await self._take()
         try:
-            received = await process.exchange(body, timeout)
+            received = await process.connection.exchange(body, timeout)
             reply = await self._read(received)
             self._bulky = max(len(body), len(received)) > _BULKY
             if reply.rng is not None:
@@ -157,7 +132,7 @@ class IsolatedTool:
             self._untried.discard(process)
             self._failures, self._next_start = 0, 0.0
         self._release(process)
-        return reply.answer
+        return reply.result
 
     async def close(self) -> None:
         """Have every process close the tool and end; kill those that are in a call."""
@@ -184,10 +159,8 @@ class IsolatedTool:
             raise RuntimeError(OUT_OF_TURN) from error
 
     async def _take(self) -> ToolProcess:
-        """A free process; one more is started for a call that waits for long.
-
-        Raises:
-            Exception: no process is left, and none can be started.
+        """A free process; one more is started for a call that waits for long. Raises what kept the last one from
+        starting where none is left.
         """
         while not self._idle:
             if not self._all:

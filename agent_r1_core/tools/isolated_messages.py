@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_r1_core.contracts.json_text import check_json_size
-from agent_r1_core.tools.answer import Answer
-from agent_r1_core.tools.wording import clean_text
+from agent_r1_core.contracts.tool_format import ToolResult
+from agent_r1_core.tools.answer import clean_text
 
 ID_BYTES = 16
 HEADER = struct.Struct(f">{ID_BYTES}sI")
@@ -42,11 +42,7 @@ def share_of_memory(episodes: int) -> int:
 
 
 def check_size(body: bytes, most: int) -> None:
-    """Refuse JSON that may take more than `most` bytes of memory when it is read, or nests too deeply.
-
-    Raises:
-        ValueError: it does.
-    """
+    """A ValueError for JSON that may take more than `most` bytes of memory when it is read, or nests too deeply."""
     try:
         check_json_size(body, most)
     except ValueError as error:
@@ -54,17 +50,12 @@ def check_size(body: bytes, most: int) -> None:
 
 
 def decode(body: bytes, most: int) -> Any:
-    """The value in a message of another process.
-
-    Raises:
-        ValueError: it is no JSON in ASCII, may take more than `most` bytes of memory, or nests too deeply.
-    """
+    """The value in a message of another process; a ValueError where it is no JSON in ASCII, or as `check_size`."""
     check_size(body, most)
     return json.loads(body.decode("ascii"))
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
-    """The message as JSON."""
     return json.dumps(message).encode()
 
 
@@ -75,11 +66,7 @@ def pack_rng(rng: random.Random) -> list[Any]:
 
 
 def unpack_rng(rng: random.Random, packed: list[Any]) -> None:
-    """Set the generator to a state that `pack_rng` packed.
-
-    Raises:
-        ValueError, TypeError: it is no such state.
-    """
+    """Set the generator to a state that `pack_rng` packed; a ValueError or TypeError where it is none."""
     version, words, gauss = packed
     rng.setstate((version, tuple(array("I", a2b_base64(words))), gauss))
 
@@ -108,7 +95,7 @@ def apply_changes(state: dict[str, Any], changes: Mapping[str, Any]) -> None:
 class Reply:
     """What a process answered to a call."""
 
-    answer: Answer
+    result: ToolResult
     changes: Mapping[str, Any]
     """Of the episode's state; see `state_changes`."""
     rng: list[Any] | None
@@ -116,15 +103,12 @@ class Reply:
 
     @classmethod
     def read(cls, body: bytes, most: int) -> Reply:
-        """The reply in a message that may take `most` bytes of memory.
-
-        Raises:
-            Exception: it is none.
-        """
+        """The reply in a message that may take `most` bytes of memory; raises anything where it is none."""
         reply = decode(body, most)
-        numbers = {str(name): float(value) for name, value in reply["numbers"].items()}
-        if not all(map(math.isfinite, numbers.values())):
+        metrics = {str(name): float(value) for name, value in reply["metrics"].items()}
+        if not all(map(math.isfinite, metrics.values())):
             raise ValueError("a metric is not finite")
-        answer = Answer(clean_text(str(reply["text"])), bool(reply["error"]), numbers, float(reply["reward"]))
+        text, reward = clean_text(str(reply["text"])), float(reply["reward"])
+        result = ToolResult(str(reply["name"]), text, bool(reply["error"]), reward=reward, metrics=metrics)
         changes = {"set": dict(reply["set"]), "removed": [str(key) for key in reply["removed"]]}
-        return cls(answer, changes, reply["rng"])
+        return cls(result, changes, reply["rng"])

@@ -96,16 +96,13 @@ class Connection(asyncio.Protocol):
             self._call, self._reply = b"", None
 
     def close(self) -> None:
-        """Close it at once."""
         self._break(DIED)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The process is gone."""
         self._break(DIED)
 
     def data_received(self, data: bytes) -> None:
@@ -145,7 +142,7 @@ class ToolProcess:
         self._process = process
         assert process.stdin is not None
         self._orders = process.stdin
-        self._connection = connection
+        self.connection = connection
 
     @classmethod
     async def start(
@@ -155,7 +152,6 @@ class ToolProcess:
 
         Args:
             hello: the first message: the tool, its resources, its limits, and the memory that a message may take.
-            threads: starts the process.
             on_broken: called when the process dies, or answers out of turn.
 
         Raises:
@@ -186,20 +182,11 @@ class ToolProcess:
         started.facts = ready["facts"]
         return started
 
-    async def exchange(self, body: bytes, timeout: float) -> bytes:
-        """Send a call and wait for its reply.
-
-        Raises:
-            CallTimeout: no reply came in time.
-            RuntimeError: the process died, or answered something else.
-        """
-        return await self._connection.exchange(body, timeout)
-
     def kill(self) -> None:
         """End the process and all that it left running; call `reap` next."""
         with contextlib.suppress(OSError):  # they have ended already
             self._orders.write(b"x")
-        self._connection.close()
+        self.connection.close()
 
     def reap(self) -> None:
         """Wait until the killed process is gone."""
@@ -211,7 +198,7 @@ class ToolProcess:
 
     def hang_up(self) -> None:
         """Have the process close its tool and end; call `wait_for_end` next."""
-        self._connection.close()
+        self.connection.close()
 
     def wait_for_end(self) -> None:
         """Wait until the process has closed its tool and is gone; kill it if that takes too long."""

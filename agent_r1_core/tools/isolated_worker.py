@@ -29,9 +29,10 @@ from typing import Any
 
 from agent_r1_core.contracts.tasks import Passage
 from agent_r1_core.contracts.tool import Tool, ToolContext, ToolResources
+from agent_r1_core.contracts.tool_format import ToolResult
 from agent_r1_core.errors import describe_error
 from agent_r1_core.opening import open_to_read, read_bytes
-from agent_r1_core.tools.answer import Answer, call_tool
+from agent_r1_core.tools.answer import call_tool, facts_of, failure_of, result_of
 from agent_r1_core.tools.isolated_messages import (
     CLOSE_SECONDS,
     HEADER,
@@ -42,7 +43,6 @@ from agent_r1_core.tools.isolated_messages import (
     state_changes,
     unpack_rng,
 )
-from agent_r1_core.tools.wording import facts_of
 from agent_r1_core.trajectory import Task
 
 _GIB = 1 << 30
@@ -68,14 +68,13 @@ def main(descriptor: int) -> None:
 
 
 def _serve(connection: socket.socket) -> None:
-    """Answer messages."""
     call, body = receive(connection)
     hello = json.loads(body)
     tool: Tool | None = None
     try:
         _limit(hello["limits"])
         tool = _load(hello["target"])
-        tool.open(_resources(hello["resources"]))
+        tool.open(_resources(**hello["resources"]))
         ready = {"error": "", "facts": facts_of(tool)}
     except BaseException as error:
         reason = f"tool {hello['target']['name']} cannot be opened: {describe_error(error)}; check its open()"
@@ -106,17 +105,12 @@ def _close(tool: Tool) -> None:
 
 
 def receive(connection: socket.socket) -> tuple[bytes, bytes]:
-    """The next message: its call's id and its body.
-
-    Raises:
-        OSError: the connection ended.
-    """
+    """The next message: its call's id and its body; an OSError where the connection ended."""
     call, length = HEADER.unpack(_exactly(connection, HEADER.size))
     return call, _exactly(connection, length)
 
 
 def send(connection: socket.socket, call: bytes, body: bytes) -> None:
-    """Answer a call."""
     connection.sendall(frame(call, body))
 
 
@@ -162,9 +156,8 @@ def _load(target: dict[str, Any]) -> Tool:
     return tool
 
 
-def _resources(described: dict[str, Any]) -> ToolResources:
-    corpora = {name: partial(_passages, path) for name, path in described["corpora"].items()}
-    return ToolResources(described["cache_dir"], dict(corpora), described["own"], described["tokenizer"])
+def _resources(corpora: Mapping[str, str], **others: Any) -> ToolResources:
+    return ToolResources(corpora={name: partial(_passages, path) for name, path in corpora.items()}, **others)
 
 
 def _passages(path: str) -> Iterator[Passage]:
@@ -187,28 +180,26 @@ def _run(tool: Tool, message: dict[str, Any], memory: int) -> bytes:
         deadline=time.monotonic() + message["timeout"],
     )
     try:
-        answer = call_tool(tool, message["arguments"], context)
-        if not isinstance(answer, Answer):
-            answer = _awaited(tool, answer, context)
+        result = call_tool(tool, message["arguments"], context)
+        if type(result) is not ToolResult:
+            result = _awaited(tool, result, context)
         packed = pack_rng(rng)
         changed = {"rng": packed if packed != message["rng"] else None, **state_changes(before, state)}
     except BaseException as error:
-        answer = Answer.of_error(tool, error, context)
-        changed = dict(_UNCHANGED)
-    reply = encode(asdict(answer) | changed)
+        result, changed = failure_of(tool, error, context), _UNCHANGED
+    reply = encode(asdict(result) | changed)
     try:
         check_size(reply, memory)
     except ValueError as error:
-        return encode(asdict(Answer.of_error(tool, error, context)) | _UNCHANGED)
+        return encode(asdict(failure_of(tool, error, context)) | _UNCHANGED)
     return reply
 
 
-def _awaited(tool: Tool, value: Any, context: ToolContext) -> Answer:
-    """The answer of an async tool."""
+def _awaited(tool: Tool, value: Any, context: ToolContext) -> ToolResult:
     try:
-        return Answer.of(tool, _loop().run_until_complete(_wait(value)), context)
+        return result_of(tool, _loop().run_until_complete(_wait(value)), context)
     except BaseException as error:
-        return Answer.of_error(tool, error, context)
+        return failure_of(tool, error, context)
 
 
 @cache

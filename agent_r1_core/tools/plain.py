@@ -140,6 +140,11 @@ class Plain:
         raise Unfit(f"returned a dictionary with the key {shown(self.copy(key))}; use text")
 
 
+def number_of(value: Any) -> float | None:
+    """Plain data as a float, if it is a number."""
+    return float(value) if type(value) in (int, float, bool) else None
+
+
 def stored(value: list[Any] | tuple[Any, ...]) -> Iterator[Any]:
     """What a list or tuple holds, whatever its class says."""
     return list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)

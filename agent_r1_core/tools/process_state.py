@@ -1,15 +1,14 @@
 """SharedProcess: notices what tools change in the process that all share, puts it back, and says so once.
 
-It sees what is cheap to see: after every call torch's default dtype, a lower recursion limit, closed descriptors of
-standard output and error, timers that would end the process, and the handlers of SIGINT and SIGTERM; once no call runs,
-since a call may change them for its own time, the working directory, the umask, lower limits of the system, a higher
-recursion limit, where those descriptors lead, `sys.stdout` and `sys.stderr`. It does not see other descriptors, what a
-call does after it was given up, or a module or builtin that a tool replaces.
+What harms others at once is put back after every call, the rest once no call runs: a call may change it for its own
+time. Unseen are other descriptors, modules and builtins that a tool replaces, and what a call does after it was given
+up.
 """
 
 from __future__ import annotations
 
 import logging
+import operator
 import os
 import resource
 import signal
@@ -18,38 +17,92 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 _LOG = logging.getLogger(__name__)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_DATA, resource.RLIMIT_AS, resource.RLIMIT_CPU)
-_OUTPUTS = "the descriptors of standard output and standard error"
+
+
+def _never(now: Any, before: Any) -> bool:
+    return False
 
 
 @dataclass(frozen=True)
-class _Snapshot:
-    """The state of the process before the calls that run now."""
+class _State:
+    """Something in the process that a tool may change. The last two compare it with what it was."""
 
-    folder: str | None
-    """None: it does not exist."""
-    streams: tuple[Any, Any]
-    recursion: int
-    dtype: Any
-    """None: torch is not loaded."""
-    timers: tuple[int, ...]
-    """Those that run."""
+    name: str
+    read: Callable[[], Any]
+    """None: there is none."""
+    write: Callable[[Any], object]
+    changed: Callable[[Any, Any], bool] = operator.ne
+    harmful: Callable[[Any, Any], bool] = _never
+    """Whether it cannot wait until no call runs."""
 
-    @classmethod
-    def take(cls) -> _Snapshot:
-        return cls(
-            folder=_folder(),
-            streams=(sys.stdout, sys.stderr),
-            recursion=sys.getrecursionlimit(),
-            dtype=_dtype(),
-            timers=_running_timers(),
-        )
+
+def _folder() -> str | None:
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
+
+
+def _dtype() -> Any:
+    """None while torch is not loaded."""
+    get = getattr(sys.modules.get("torch"), "get_default_dtype", None)
+    return None if get is None else get()
+
+
+def _set_streams(streams: tuple[Any, Any]) -> None:
+    sys.stdout, sys.stderr = streams
+
+
+def _running_timers() -> frozenset[int]:
+    return frozenset(timer for timer in _TIMERS if signal.getitimer(timer)[0])
+
+
+def _has_more(now: frozenset[int], before: frozenset[int]) -> bool:
+    return not now <= before
+
+
+def _stop_other_timers(timers: frozenset[int]) -> None:
+    for timer in _running_timers() - timers:
+        signal.setitimer(timer, 0)
+
+
+def _is_lower(limit: tuple[int, int], before: tuple[int, int]) -> bool:
+    """Of two limits of the system."""
+    return limit[0] != resource.RLIM_INFINITY and (before[0] == resource.RLIM_INFINITY or limit[0] < before[0])
+
+
+_STATES = (
+    _State("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit, harmful=operator.lt),
+    _State(
+        "torch's default dtype",
+        _dtype,
+        lambda dtype: sys.modules["torch"].set_default_dtype(dtype),
+        harmful=operator.ne,
+    ),
+    _State("an alarm or timer of the system", _running_timers, _stop_other_timers, _has_more, _has_more),
+    _State("the working directory", _folder, os.chdir),
+    _State("sys.stdout or sys.stderr", lambda: (sys.stdout, sys.stderr), _set_streams),
+    *(
+        _State("a limit of the system", partial(resource.getrlimit, kind), partial(resource.setrlimit, kind), _is_lower)
+        for kind in _LIMITS
+    ),
+)
+
+
+def _file(descriptor: int) -> tuple[int, int] | None:
+    """What a descriptor leads to; None: it is closed."""
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class SharedProcess:
@@ -59,59 +112,50 @@ class SharedProcess:
         self._running = 0
         self._tools: dict[str, None] = {}
         """Tools that were called since nothing ran, in order."""
-        self._before = _Snapshot.take()
+        self._before: list[tuple[_State, Any]] = []
+        """The process before the calls that run now."""
         self._on_loop = 0
         self._handlers: tuple[Any, ...] = ()
         self._told: set[str] = set()
-        self._outputs = _outputs()
-        self._limits = {kind: resource.getrlimit(kind) for kind in _LIMITS}
+        self._outputs: list[tuple[int, int, tuple[int, int]]] = []
+        """Of each descriptor a copy, and the file that both lead to: a tool may close the copy, too."""
         self._umask = os.umask(0o077)  # it cannot be read without being set
         os.umask(self._umask)
 
     def begin(self, tool: str) -> None:
-        """A call begins."""
         if not self._running:
-            self._before = _Snapshot.take()
-            self._outputs.follow()
+            self._before = [(state, state.read()) for state in _STATES]
+            for descriptor in (1, 2):
+                if (file := _file(descriptor)) is not None:
+                    with suppress(OSError):
+                        self._outputs.append((descriptor, os.dup(descriptor), file))
             self._tools.clear()
         self._running += 1
         self._tools[tool] = None
 
     def returned(self, tool: str) -> None:
         """A tool's code has returned; called in its thread, before anything else runs there."""
-        before = self._before
-        if sys.getrecursionlimit() < before.recursion:
-            self._restore_recursion(tool)
-        if before.dtype is not None and _dtype() is not before.dtype:
-            sys.modules["torch"].set_default_dtype(before.dtype)
-            self._tell(tool, "torch's default dtype")
-        for timer in _running_timers():
-            if timer not in before.timers:
-                signal.setitimer(timer, 0)
-                self._tell(tool, "an alarm or timer of the system")
-        if self._outputs.put_back(redirected=False):
-            self._tell(tool, _OUTPUTS)
+        for state, before in self._before:
+            if before is not None and state.harmful(state.read(), before):
+                self._put_back(tool, state.name, partial(state.write, before))
+        self._put_outputs_back(tool, redirected=False)
 
     def end(self) -> None:
         """A call has ended, or was given up."""
         self._running -= 1
         if self._running:
             return
-        before, tools = self._before, " or ".join(self._tools)
-        if before.folder is not None and _folder() != before.folder:
-            self._restore(tools, "the working directory", lambda: os.chdir(str(before.folder)))
-        if sys.getrecursionlimit() != before.recursion:
-            self._restore_recursion(tools)
-        if (sys.stdout, sys.stderr) != before.streams:
-            sys.stdout, sys.stderr = before.streams
-            self._tell(tools, "sys.stdout or sys.stderr")
+        tools = " or ".join(self._tools)
+        for state, before in self._before:
+            if before is not None and state.changed(state.read(), before):
+                self._put_back(tools, state.name, partial(state.write, before))
+        self._put_outputs_back(tools, redirected=True)
+        outputs, self._outputs = self._outputs, []
+        for _, copy, file in outputs:
+            if _file(copy) == file:
+                os.close(copy)
         if os.umask(self._umask) != self._umask:
             self._tell(tools, "the umask")
-        if self._outputs.put_back(redirected=True):
-            self._tell(tools, _OUTPUTS)
-        for kind, (soft, hard) in self._limits.items():
-            if _is_lower(resource.getrlimit(kind)[0], soft):
-                self._restore(tools, "a limit of the system", partial(resource.setrlimit, kind, (soft, hard)))
 
     def begin_on_loop(self) -> None:
         """An async tool begins to run on the event loop: only code on the main thread can change signal handlers."""
@@ -126,16 +170,22 @@ class SharedProcess:
             return
         for number, handler in zip(_SIGNALS, self._handlers, strict=True):
             if handler is not None and signal.getsignal(number) != handler:
-                self._restore(tool, f"the handler of {number.name}", partial(signal.signal, number, handler))
+                self._put_back(tool, f"the handler of {number.name}", partial(signal.signal, number, handler))
 
-    def _restore_recursion(self, tools: str) -> None:
-        with suppress(RecursionError):  # too deep to lower it here: the next call's end does
-            sys.setrecursionlimit(self._before.recursion)
-            self._tell(tools, "the recursion limit")
+    def _put_outputs_back(self, tools: str, *, redirected: bool) -> None:
+        """Open those that are closed, and those that lead elsewhere if `redirected`."""
+        for descriptor, copy, before in self._outputs:
+            file = _file(descriptor)
+            if (file is None or (redirected and file != before)) and _file(copy) == before:
+                with suppress(OSError):
+                    os.dup2(copy, descriptor, inheritable=True)
+                    self._tell(tools, "the descriptors of standard output and standard error")
 
-    def _restore(self, tools: str, what: str, restore: Callable[[], Any]) -> None:
+    def _put_back(self, tools: str, what: str, write: Callable[[], object]) -> None:
         try:
-            restore()
+            write()
+        except RecursionError:
+            pass  # too deep to lower the limit here: the end of the next call does
         except (OSError, ValueError) as error:
             self._tell(tools, what, f"cannot be put back ({error})")
         else:
@@ -147,72 +197,5 @@ class SharedProcess:
             _LOG.warning(
                 "tool %s changed %s, which everything in this process shares; it %s: "
                 "with isolation: process a tool has a process of its own",
-                tools,
-                what,
-                outcome,
+                *(tools, what, outcome),
             )
-
-
-class _Outputs:
-    """The descriptors of standard output and error, with copies that lead there whatever becomes of them."""
-
-    def __init__(self) -> None:
-        self._copies: dict[int, tuple[int, tuple[int, int]]] = {}
-        """The copy of each, and what it leads to: a tool may have closed it, and its number may be another file's."""
-        self.follow()
-
-    def follow(self) -> None:
-        """Copy those that lead elsewhere than before, while no call runs that could have changed them."""
-        for descriptor in (1, 2):
-            file, (copy, before) = _file(descriptor), self._copies.get(descriptor, (-1, None))
-            if file is None or file == before:
-                continue
-            with suppress(OSError):
-                if before is not None and _file(copy) == before:
-                    os.close(copy)
-                self._copies[descriptor] = os.dup(descriptor), file
-
-    def put_back(self, *, redirected: bool) -> bool:
-        """Open those that are closed, and those that lead elsewhere if `redirected`; returns whether it did."""
-        changed = False
-        for descriptor, (copy, before) in self._copies.items():
-            file = _file(descriptor)
-            if (file is None or (redirected and file != before)) and _file(copy) == before:
-                with suppress(OSError):
-                    os.dup2(copy, descriptor, inheritable=True)
-                    changed = True
-        return changed
-
-
-def _file(descriptor: int) -> tuple[int, int] | None:
-    """What a descriptor leads to; None: it is closed."""
-    try:
-        found = os.fstat(descriptor)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-_outputs = cache(_Outputs)
-"""The one of this process, since copies stay open."""
-
-
-def _running_timers() -> tuple[int, ...]:
-    return tuple(timer for timer in _TIMERS if signal.getitimer(timer)[0])
-
-
-def _is_lower(limit: int, before: int) -> bool:
-    """Of two limits of the system."""
-    return limit != resource.RLIM_INFINITY and (before == resource.RLIM_INFINITY or limit < before)
-
-
-def _folder() -> str | None:
-    try:
-        return os.getcwd()
-    except OSError:
-        return None
-
-
-def _dtype() -> Any:
-    get = getattr(sys.modules.get("torch"), "get_default_dtype", None)
-    return None if get is None else get()

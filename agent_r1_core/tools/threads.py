@@ -2,7 +2,8 @@
 
 Threads are daemons and belong to no executor, because `concurrent.futures` joins its threads at exit. A thread cannot
 be killed: a hung one is abandoned, replaced and counted; it ends if its call ever returns. Only so many may be left
-behind: a loop among them takes the interpreter from everybody else.
+behind: one that waits costs memory, and one that computes takes the interpreter from everybody else. Their processor
+time is known only on Linux.
 """
 
 from __future__ import annotations
@@ -10,21 +11,86 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from agent_r1_core.errors import message_of
-from agent_r1_core.tools.left_behind import LeftBehind
+from agent_r1_core.errors import EpisodeError, message_of
 
 _Job = tuple[Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
 
 GRACE_SECONDS = 5.0
 """Seconds that a call may still run after its caller was cancelled, before its environment is closed anyway."""
+MOST_LEFT = 32
+"""Calls that may run on at once after they were given up; a further call waits until one of them ends."""
+MOST_LOOPS = 4
+"""Calls among them that may compute."""
+LOOP_SECONDS = 1.0
+"""A call that has used so much processor time since it was given up is a loop."""
+LEFT_SECONDS = 60.0
+"""How long a call waits until fewer are left, before the rollout ends."""
+_POLL_SECONDS = 0.05
 
 
 class CallTimeout(Exception):
     """A call did not end in time."""
+
+
+class TooManyLeft(EpisodeError):
+    """Too many calls run on after they were given up; no retry would help."""
+
+
+class LeftBehind:
+    """The threads of one pool that were left behind."""
+
+    def __init__(self) -> None:
+        self._threads: dict[threading.Thread, tuple[str, float]] = {}
+        """The name of each thread's call, and the thread's processor time when it was given up."""
+        self._looked = 0.0
+        self._sentence: str | None = None
+        """What was seen then: whether too many are left."""
+
+    def add(self, thread: threading.Thread, name: str) -> None:
+        """Leave a thread behind in a call of that name."""
+        self._threads[thread] = (name, _computed(thread))
+
+    async def wait_for_room(self) -> None:
+        """Wait while as many calls as may be are left.
+
+        Raises:
+            TooManyLeft: none of them ends.
+        """
+        if len(self._threads) < min(MOST_LEFT, MOST_LOOPS):
+            return
+        deadline = time.monotonic() + LEFT_SECONDS
+        while (sentence := self._look()) is not None:
+            if time.monotonic() > deadline:
+                raise TooManyLeft(sentence)
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def _look(self) -> str | None:
+        """What `_too_many` says; all calls that wait share one look."""
+        if time.monotonic() - self._looked >= _POLL_SECONDS:
+            self._sentence, self._looked = self._too_many(), time.monotonic()
+        return self._sentence
+
+    def _too_many(self) -> str | None:
+        """A sentence if too many are left."""
+        self._threads = {thread: left for thread, left in self._threads.items() if thread.is_alive()}
+        waiting = Counter(name for name, _ in self._threads.values())
+        loops = [thread for thread, (_, before) in self._threads.items() if _computed(thread) - before > LOOP_SECONDS]
+        looping = Counter(self._threads[thread][0] for thread in loops)
+        for what, left, most in (("compute", looping, MOST_LOOPS), ("run", waiting, MOST_LEFT)):
+            if left.total() >= most:
+                return (
+                    f"{left.total()} calls still {what} in threads although they were given up, most of them of "
+                    f"{left.most_common(1)[0][0]}; make it end by itself, or give a tool isolation: process, whose "
+                    "calls are killed at their deadline"
+                )
+        return None
 
 
 class CallThread(threading.Thread):
@@ -35,7 +101,6 @@ class CallThread(threading.Thread):
         self.inbox: SimpleQueue[_Job | None] = SimpleQueue()
 
     def run(self) -> None:
-        """Run the jobs."""
         while (job := self.inbox.get()) is not None:
             _run(*job)
             del job
@@ -57,10 +122,7 @@ class Lane:
     async def run(self, function: Callable[[], Any], timeout: float | None = None, name: str = "") -> Any:
         """Call the function in this lane's thread and return its result, or raise its exception.
 
-        Args:
-            function: takes no arguments.
-            timeout: seconds; None: no limit.
-            name: what the call is of, for the sentence about calls that were left behind.
+        A sentence about calls that were left behind names what the call is of.
 
         Raises:
             CallTimeout: it did not end within `timeout` seconds.
@@ -165,7 +227,6 @@ class ThreadPool:
 
 
 def _run(function: Callable[[], Any], loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any]) -> None:
-    """Run a job and settle its future."""
     result: Any = None
     error: BaseException | None = None
     process = os.getpid()
@@ -205,3 +266,12 @@ def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | Non
         future.set_exception(error)
     else:
         future.set_result(result)
+
+
+def _computed(thread: threading.Thread) -> float:
+    """Processor time of a thread; 0 where that is not known."""
+    try:
+        fields = Path(f"/proc/self/task/{thread.native_id}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return 0.0

@@ -25,7 +25,6 @@ class ToolCount:
     """The tool's own metrics: for each, the sum over the calls that recorded it, times `SCALE`, and their number."""
 
     def add(self, *, error: bool, seconds: float, numbers: Mapping[str, float]) -> None:
-        """Count a call."""
         self.calls += 1
         self.errors += error
         self.seconds += seconds
@@ -33,13 +32,7 @@ class ToolCount:
             total, count = self.numbers.get(name, (0.0, 0))
             self.numbers[name] = (total + value * SCALE, count + 1)
 
-    def __add__(self, other: ToolCount) -> ToolCount:
-        return self._combined(other, 1)
-
-    def __sub__(self, other: ToolCount) -> ToolCount:
-        return self._combined(other, -1)
-
-    def _combined(self, other: ToolCount, sign: int) -> ToolCount:
+    def __add__(self, other: ToolCount, sign: int = 1) -> ToolCount:
         numbers = dict(self.numbers)
         for name, (total, count) in other.numbers.items():
             own_total, own_count = numbers.get(name, (0.0, 0))
@@ -51,6 +44,9 @@ class ToolCount:
             self.seconds + sign * other.seconds,
             {name: number for name, number in numbers.items() if number[1]},
         )
+
+    def __sub__(self, other: ToolCount) -> ToolCount:
+        return self.__add__(other, -1)
 
 
 @dataclass

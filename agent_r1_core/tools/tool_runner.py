@@ -1,5 +1,6 @@
 """ToolRunner: runs tool calls of many episodes at once; whatever a tool does becomes a result (LAW 9).
 
+In this process arguments are validated, and results become text, in threads, since both may run the author's code.
 Async tools run on the event loop, so one that blocks it blocks every episode. Such a tool needs `isolation: process`,
 and so does one that never releases the interpreter's lock, crashes, or changes the process in which it runs.
 """
@@ -7,25 +8,25 @@ and so does one that never releases the interpreter's lock, crashes, or changes 
 from __future__ import annotations
 
 import logging
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from agent_r1_core.chat import clip_text
+from agent_r1_core.contracts.reward import reward_problem
 from agent_r1_core.contracts.tool import CALL_TIMEOUT, Isolation, Tool, ToolContext, ToolLimits, ToolResources
 from agent_r1_core.contracts.tool_format import ToolCall, ToolResult
 from agent_r1_core.errors import AgentR1Error, ToolError, describe_error
-from agent_r1_core.tools.answer import Answer
-from agent_r1_core.tools.calling import Caller
+from agent_r1_core.tools.answer import call_tool, error_text, facts_of, failure_of, result_of
+from agent_r1_core.tools.calling import Caller, await_within
 from agent_r1_core.tools.corpus_files import CorpusFiles
-from agent_r1_core.tools.in_process import CallLog, InProcessTools
 from agent_r1_core.tools.isolated import IsolatedTool
-from agent_r1_core.tools.left_behind import TooManyLeft
-from agent_r1_core.tools.reward_bounds import reward_problem
-from agent_r1_core.tools.threads import CallTimeout, ThreadPool
+from agent_r1_core.tools.process_state import SharedProcess
+from agent_r1_core.tools.threads import CallTimeout, ThreadPool, TooManyLeft
 from agent_r1_core.tools.tool_counts import ToolCount, ToolCounts
-from agent_r1_core.tools.wording import error_text, facts_of
 
 CALLS_PER_EPISODE = 4
 """Threads per episode, for the calls of one action."""
@@ -33,9 +34,17 @@ CALLS_PER_EPISODE = 4
 _LOG = logging.getLogger(__name__)
 
 
-class ToolRunner:
-    """Runs tool calls."""
+class CallLog(Protocol):
+    """Records which calls run in this process, so that a later run can name the one in which it died."""
 
+    def begin(self, tool: str, episode: str, turn: int) -> int:
+        """A call begins; returns its place in the record."""
+
+    def end(self, place: int) -> None:
+        """The call at that place has ended."""
+
+
+class ToolRunner:
     def __init__(
         self,
         tools: Mapping[str, Tool],
@@ -65,7 +74,8 @@ class ToolRunner:
         }
         self._threads = ThreadPool(max_concurrency * CALLS_PER_EPISODE)
         self._caller = Caller(self._threads)
-        self._in_process = InProcessTools(self._threads)
+        self._shared = SharedProcess()
+        self._log: CallLog | None = None
         self._opened: list[Tool] = []
         self._facts: dict[str, dict[str, Any] | None] = {}
         self._corpora = CorpusFiles()
@@ -75,7 +85,7 @@ class ToolRunner:
 
     def log_calls(self, log: CallLog) -> None:
         """Record the calls that run in this process, from now on."""
-        self._in_process.log = log
+        self._log = log
 
     @property
     def counts(self) -> ToolCounts:
@@ -113,10 +123,10 @@ class ToolRunner:
         """
         begun = time.perf_counter()
         count = self._counts.setdefault(call.name if call.name in self.tools else "", ToolCount())
-        answer = await self._answer(call, context, count)
+        result = await self._result(call, context, count)
         seconds = time.perf_counter() - begun
-        count.add(error=answer.error, seconds=seconds, numbers=answer.numbers)
-        return ToolResult(clip_text(call.name, 40), answer.text, answer.error, seconds, answer.reward)
+        count.add(error=result.error, seconds=seconds, numbers=result.metrics)
+        return replace(result, name=clip_text(call.name, 40), seconds=seconds)
 
     async def close(self) -> None:
         """Close the tools and end threads and processes; hung threads are abandoned and delay nothing."""
@@ -150,19 +160,19 @@ class ToolRunner:
             await isolated.start(resources, files)
             self._facts[name] = isolated.facts
 
-    async def _answer(self, call: ToolCall, context: ToolContext, count: ToolCount) -> Answer:
+    async def _result(self, call: ToolCall, context: ToolContext, count: ToolCount) -> ToolResult:
         tool = self.tools.get(call.name)
         if tool is None:
-            known = ", ".join(self.tools) or "none"
-            return Answer(f"Error: there is no tool {clip_text(call.name, 40)!r}; the tools are: {known}.", error=True)
+            text = f"there is no tool {clip_text(call.name, 40)!r}; the tools are: {', '.join(self.tools) or 'none'}"
+            return ToolResult(call.name, f"Error: {text}.", error=True)
         timeout, isolated = self._timeouts[call.name], self._isolated.get(call.name)
         try:
             if isolated is not None:
-                answer = await isolated.call(call.arguments, context, timeout)
+                result = await isolated.call(call.arguments, context, timeout)
             else:
-                answer = await self._in_process.call(tool, call, context, timeout)
-            self._check_reward(call.name, tool, answer.reward)
-            return answer
+                result = await self._call_here(tool, call, context, timeout)
+            self._check_reward(call.name, tool, result.reward)
+            return result
         except TooManyLeft:
             raise
         except CallTimeout:
@@ -173,16 +183,59 @@ class ToolRunner:
                     "isolation: process its process would be killed",
                     *(call.name, timeout),
                 )
-            return Answer(f"Error: {call.name} did not answer within {timeout:g} seconds.", error=True)
+            return ToolResult(call.name, f"Error: {call.name} did not answer within {timeout:g} seconds.", error=True)
         except Exception as error:
-            return Answer(error_text(call.name, error), error=True)
+            return ToolResult(call.name, error_text(call.name, error), error=True)
+
+    async def _call_here(self, tool: Tool, call: ToolCall, context: ToolContext, timeout: float) -> ToolResult:
+        """Run a call in this process; raises CallTimeout where it does not end in time."""
+        await self._threads.wait_for_room()
+        self._shared.begin(tool.name)
+        try:
+            return await self._watched(tool, call, context, timeout)
+        finally:
+            self._shared.end()
+
+    async def _watched(self, tool: Tool, call: ToolCall, context: ToolContext, timeout: float) -> ToolResult:
+        deadline = math.inf
+
+        def begin() -> int:
+            return 0 if self._log is None else self._log.begin(tool.name, context.episode, context.turn)
+
+        def end(place: int) -> None:
+            self._shared.returned(tool.name)
+            if self._log is not None:
+                self._log.end(place)
+
+        def run() -> ToolResult | Awaitable[Any]:
+            nonlocal deadline
+            context.deadline = deadline = time.monotonic() + timeout
+            place = begin()
+            try:
+                return call_tool(tool, call.arguments, context)
+            finally:
+                end(place)
+
+        in_thread = partial(self._threads.run, timeout=timeout, name=f"tool {tool.name}")
+        value: Any = await in_thread(run)
+        if type(value) is ToolResult:
+            return value
+        place = begin()
+        self._shared.begin_on_loop()
+        try:
+            finish = partial(result_of, tool, await await_within(value, deadline - time.monotonic()), context)
+        except CallTimeout:
+            raise
+        except Exception as error:
+            finish = partial(failure_of, tool, error, context)
+        finally:
+            end(place)
+            self._shared.end_on_loop(tool.name)
+        result: ToolResult = await in_thread(finish)
+        return result
 
     def _check_reward(self, name: str, tool: Tool, reward: float) -> None:
-        """Refuse a reward outside the range that the tool declares.
-
-        Raises:
-            ValueError: it is outside, or the tool declares no range.
-        """
+        """Raise a ValueError for a reward outside the range that the tool declares."""
         problem = reward_problem(reward, tool.reward_range)
         if problem is None:
             return

@@ -74,16 +74,6 @@ def hang() -> str:
 
 
 @tool
-async def stubborn() -> str:
-    """Never answer, and refuse the first cancellation."""
-    try:
-        await asyncio.sleep(3600)
-    except asyncio.CancelledError:
-        await asyncio.sleep(3600)
-    return "late"
-
-
-@tool
 def spin() -> str:
     """Keep the interpreter's lock for ever: this regular expression takes ages, and gives it up never."""
     return str(re.match(r"(a+)+$", "a" * 64 + "b"))
@@ -96,15 +86,7 @@ def fail(kind: str) -> str:
         "value": ValueError("no such page\nat all"),
         "tool": ToolError("the page is gone; ask for another"),
         "exit": SystemExit(3),
-        "interrupt": KeyboardInterrupt(),
     }
-    raise errors[kind]
-
-
-@tool
-async def fail_async(kind: str) -> str:
-    """Raise something on the event loop."""
-    errors: dict[str, BaseException] = {"exit": SystemExit(3), "cancel": asyncio.CancelledError()}
     raise errors[kind]
 
 
@@ -112,24 +94,6 @@ async def fail_async(kind: str) -> str:
 def die() -> str:
     """End the process."""
     os._exit(9)
-
-
-@tool
-def huge() -> str:
-    """Answer with ten megabytes."""
-    return "x" * 10_000_000
-
-
-@tool
-def garbage() -> bytes:
-    """Answer with bytes that are no text."""
-    return b"ok \xff\xfe"
-
-
-@tool
-def surrogate() -> str:
-    """Answer with text that cannot be encoded."""
-    return "a\udcffb"
 
 
 @tool
@@ -189,32 +153,32 @@ class Index(Tool):
     """Counts the passages of a corpus."""
 
     class Config(ComponentConfig):
-        """Options."""
-
         unit: str = "passages"
 
     def open(self, resources: ToolResources) -> None:
-        """Read the corpus."""
         self.titles = [passage.title for passage in resources.corpora["train"]()]
 
     def describe(self) -> dict[str, Any]:
-        """How many passages it holds."""
         return {"passages": len(self.titles)}
 
     def run(self, arguments: Any, context: ToolContext) -> str:
-        """How many there are."""
         return f"{len(self.titles)} {self.config.unit}: {', '.join(self.titles)}"
+
+
+class BadIndex(Index):
+    """Fails to describe itself."""
+
+    def describe(self) -> dict[str, Any]:
+        return {"share": 1 / 0}
 
 
 class Sql(Tool):
     """Adds in a database whose connection serves only the thread that made it."""
 
     def open(self, resources: ToolResources) -> None:
-        """Connect."""
         self.connection = sqlite3.connect(":memory:")
 
     def run(self, arguments: Any, context: ToolContext) -> int:
-        """Ask the database."""
         return int(self.connection.execute("SELECT 1 + 1").fetchone()[0])
 
 
@@ -222,61 +186,30 @@ class Closed(Tool):
     """A tool that cannot be opened."""
 
     def open(self, resources: ToolResources) -> None:
-        """Fail."""
         raise OSError("the disk is full")
-
-
-class Describing(Tool):
-    """Knows how many passages it covers."""
-
-    def open(self, resources: ToolResources) -> None:
-        """Count the passages."""
-        self.passages = sum(1 for load in resources.corpora.values() for _ in load())
-
-    def describe(self) -> dict[str, Any]:
-        """The number of passages."""
-        return {"passages": self.passages}
-
-    def run(self, arguments: Any, context: ToolContext) -> str:
-        """Nothing."""
-        return ""
-
-
-class DescribingBadly(Describing):
-    """Fails to describe itself."""
-
-    def describe(self) -> dict[str, Any]:
-        """Nothing."""
-        return {"share": 1 / 0}
 
 
 class Orderly(Tool):
     """Notes when it is opened and closed, and leaves a process behind."""
 
     class Config(ComponentConfig):
-        """Options."""
-
         notes: str
         most: int = 99
         """How often it can be opened."""
 
     def open(self, resources: ToolResources) -> None:
-        """Note it."""
         if len(self.note("opened")) > self.config.most:
             raise OSError("there are too many already")
 
     def run(self, arguments: Any, context: ToolContext) -> str:
-        """The id of a process that it leaves behind."""
         time.sleep(0.5)
         return str(subprocess.Popen(["sleep", "600"]).pid)
 
     def close(self) -> None:
-        """Note it, without a hurry."""
         time.sleep(0.3)
         self.note("closed")
 
     def note(self, what: str) -> list[str]:
-        """All notes so far."""
         with open(self.config.notes, "a+", encoding="utf-8") as notes:
             notes.write(f"{what}\n")
             notes.seek(0)

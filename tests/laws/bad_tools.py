@@ -277,7 +277,9 @@ TRICKS: dict[str, Callable[[], Any]] = {
 }
 
 
-_REPLY = '{"text": "", "error": false, "numbers": {}, "reward": 0, "rng": null, "removed": [], "set": {"x": %s}}'
+_REPLY = (
+    '{"name": "", "text": "", "error": false, "metrics": {}, "reward": 0, "rng": null, "removed": [], "set": {"x": %s}}'
+)
 FLOODS: dict[str, Callable[[], str]] = {
     "12 MB": lambda: f'"{"x" * 12_000_000}"',
     "430,000 lists": lambda: f"[{'[],' * 430_000}0]",

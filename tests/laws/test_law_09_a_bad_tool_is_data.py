@@ -27,7 +27,7 @@ from agent_r1_core import Sampling
 from agent_r1_core.errors import EpisodeError
 from agent_r1_core.rollout import RolloutResult
 from agent_r1_core.testing import Cue, ScriptedPolicy
-from agent_r1_core.tools import left_behind
+from agent_r1_core.tools import threads
 from agent_r1_core.trajectory import EndStatus, Trajectory
 
 FOR_EVER = 3 * bad_tools.PATIENCE
@@ -168,7 +168,7 @@ def test_too_many_hung_threads_end_the_rollout_with_advice(
     tool: str, bounds: dict[str, float], sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {**bounds, "LEFT_SECONDS": 0.3}.items():
-        monkeypatch.setattr(left_behind, name, value)
+        monkeypatch.setattr(threads, name, value)
     policy = ScriptedPolicy([*[call(tool)] * 8, "<answer>x</answer>"])
     stage = Stage(policy, tools(tool), timeouts={tool: 0.05}, env=ROOMY | {"max_turns": 12})
     with pytest.raises(EpisodeError, match=rf"{sentence} .* of tool {tool}; .* give a tool isolation: process"):

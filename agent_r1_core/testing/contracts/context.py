@@ -11,7 +11,7 @@ from agent_r1_core.contracts.context import Exchange, History
 from agent_r1_core.contracts.engine import Sampling
 from agent_r1_core.contracts.env import Action, EnvConfig, Observation, Step, ToolEnv
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutSettings
-from agent_r1_core.rollout.context_checks import choice_of
+from agent_r1_core.rollout.episode_context import choice_of
 from agent_r1_core.testing.contracts.base import ComponentContract, run
 from agent_r1_core.testing.model import tiny_tokenizer
 from agent_r1_core.testing.scripted import ScriptedPolicy

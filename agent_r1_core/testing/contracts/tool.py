@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
+from agent_r1_core.contracts.reward import reward_problem
 from agent_r1_core.contracts.tasks import Passage
 from agent_r1_core.contracts.tool import Tool, ToolContext, ToolResources
 from agent_r1_core.errors import ToolError
 from agent_r1_core.testing.contracts.base import ComponentContract, run, settle
 from agent_r1_core.testing.trajectories import make_task
-from agent_r1_core.tools.reward_bounds import reward_problem
 
 _NOT_GIVEN = object()
 
@@ -47,9 +47,19 @@ class ToolContract(ComponentContract):
         """The context of a call."""
         return ToolContext(episode="episode", turn=0, task=make_task(), rng=random.Random(0))
 
-    def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Any:
+    @contextmanager
+    def opened(self, folder: Path) -> Iterator[Tool]:
+        """A tool that is open."""
+        tool = self.make()
+        tool.open(self.resources(folder))
+        try:
+            yield tool
+        finally:
+            tool.close()
+
+    def call(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext | None = None) -> Any:
         """Call the tool as an environment does."""
-        return run(settle(tool.run(tool.Arguments.model_validate(dict(arguments)), self.context())))
+        return run(settle(tool.run(tool.Arguments.model_validate(dict(arguments)), context or self.context())))
 
     def test_its_schema_is_json_and_says_what_it_does(self) -> None:
         schema = json.loads(json.dumps(self.make().schema()))
@@ -66,23 +76,16 @@ class ToolContract(ComponentContract):
         raise AssertionError("an unknown argument was silently accepted; make Arguments a subclass of ToolArguments")
 
     def test_a_call_answers_with_something_to_show(self, tmp_path: Path) -> None:
-        tool = self.make()
-        tool.open(self.resources(tmp_path))
-        try:
+        with self.opened(tmp_path) as tool:
             answer = self.call(tool, self.arguments)
-        finally:
-            tool.close()
         assert isinstance(answer, (str, bytes)) or json.dumps(answer) is not None
         if self.expected is not _NOT_GIVEN:
             assert answer == self.expected, f"answered {answer!r}, expected {self.expected!r}"
 
     def test_a_call_earns_what_its_range_allows(self, tmp_path: Path) -> None:
-        tool, context = self.make(), self.context()
-        tool.open(self.resources(tmp_path))
-        try:
-            run(settle(tool.run(tool.Arguments.model_validate(dict(self.arguments)), context)))
-        finally:
-            tool.close()
+        context = self.context()
+        with self.opened(tmp_path) as tool:
+            self.call(tool, self.arguments, context)
         given = math.fsum(context.rewards)
         problem = reward_problem(given, tool.reward_range)
         assert problem is None, f"the tool {problem}"
@@ -90,12 +93,8 @@ class ToolContract(ComponentContract):
             assert math.isclose(given, self.reward, abs_tol=1e-6), f"the call earned {given}, expected {self.reward}"
 
     def test_calls_do_not_disturb_one_another(self, tmp_path: Path) -> None:
-        tool = self.make()
-        tool.open(self.resources(tmp_path))
-        try:
+        with self.opened(tmp_path) as tool:
             first, second = (self.call(tool, self.arguments) for _ in range(2))
-        finally:
-            tool.close()
         assert first == second, f"the same call in two episodes gave {first!r} and {second!r}; keep state in context"
 
     def test_open_its_calls_and_close_may_run_in_different_threads(self, tmp_path: Path) -> None:
@@ -122,14 +121,11 @@ class ToolContract(ComponentContract):
     def test_a_refusal_is_a_sentence_for_the_model(self, tmp_path: Path) -> None:
         if self.refused is None:
             return
-        tool = self.make()
-        tool.open(self.resources(tmp_path))
-        try:
-            outcome = f"the answer {self.call(tool, self.refused)!r}"
-        except ToolError as error:
-            outcome = str(error).strip() and "a ToolError"
-        finally:
-            tool.close()
+        with self.opened(tmp_path) as tool:
+            try:
+                outcome = f"the answer {self.call(tool, self.refused)!r}"
+            except ToolError as error:
+                outcome = str(error).strip() and "a ToolError"
         assert outcome == "a ToolError", (
             f"{dict(self.refused)} got {outcome or 'an empty ToolError'}; raise ToolError(reason)"
         )

@@ -44,55 +44,6 @@ def test_the_ids_spell_what_the_template_renders(chat_tokenizer):
     assert tokenizer.decode(sampled) == "<tool_call>\n{}\n</tool_call><|im_end|><answer>Tavelo</answer><|im_end|>"
 
 
-def test_an_observation_only_appends(chat_tokenizer):
-    tokenizer = chat_tokenizer("qwen25")
-    conversation = Conversation(tokenizer)
-    conversation.observe([QUESTION])
-    say(conversation, tokenizer, "Let me look.")
-    before = conversation.context
-    conversation.observe([{"role": "user", "content": "Go on."}])
-    assert conversation.context[: len(before)] == before
-    added = conversation.context[len(before) :]
-    assert tokenizer.decode(added) == "\n<|im_start|>user\nGo on.<|im_end|>\n<|im_start|>assistant\n"
-
-
-def test_sampled_ids_stay_though_the_text_has_a_shorter_spelling(chat_tokenizer):
-    tokenizer = chat_tokenizer("qwen25")
-    spelled = tokenizer.encode("<answer")
-    spelled += tokenizer.encode(">x")
-    assert tokenizer.encode(tokenizer.decode(spelled)) != spelled
-    conversation = Conversation(tokenizer)
-    conversation.observe([QUESTION])
-    segment, start, stop, text = conversation.act([*spelled, tokenizer.eos_ids[0]], [-1.0] * (len(spelled) + 1))
-    conversation.observe([QUESTION])
-    assert conversation.segments[segment].ids[start : stop - 1] == spelled
-    assert (text, len(conversation.segments)) == ("<answer>x", 1)
-
-
-def test_an_action_may_end_inside_a_character(chat_tokenizer):
-    tokenizer = chat_tokenizer("qwen25")
-    conversation = Conversation(tokenizer)
-    conversation.observe([QUESTION])
-    half = tokenizer.encode("né")[:-1]
-    _, _, _, text = conversation.act(half, [-1.0] * len(half))
-    conversation.observe([QUESTION])
-    assert text == "n�"
-    assert len(conversation.segments) == 1
-
-
-def test_closing_ids_of_a_cut_action_have_mask_zero(chat_tokenizer):
-    tokenizer = chat_tokenizer("qwen25")
-    conversation = Conversation(tokenizer)
-    conversation.observe([QUESTION])
-    _, _, stop, text = say(conversation, tokenizer, "I was cut", closed=False)
-    conversation.observe([{"role": "user", "content": "Go on."}])
-    (segment,) = conversation.segments
-    assert text == "I was cut"
-    assert tokenizer.decode(segment.ids[stop : stop + 1]) == "<|im_end|>"
-    assert not any(segment.mask[stop:])
-    assert set(segment.logprobs[stop:]) == {0.0}
-
-
 def test_another_end_token_than_the_templates_stays_an_action(chat_tokenizer):
     tokenizer = chat_tokenizer("qwen25")
     tokenizer.eos_ids = (*tokenizer.eos_ids, tokenizer.encode("<|endoftext|>")[0])
@@ -105,20 +56,6 @@ def test_another_end_token_than_the_templates_stays_an_action(chat_tokenizer):
     assert text == "Done."
     assert segment.ids[start:stop] == ids
     assert tokenizer.decode(segment.ids[stop:]).startswith("<|im_end|>\n<|im_start|>user")
-
-
-def test_dropped_thinking_opens_a_segment_and_leaves_the_old_one(chat_tokenizer):
-    tokenizer = chat_tokenizer("qwen3")
-    conversation = Conversation(tokenizer)
-    conversation.observe([QUESTION])
-    say(conversation, tokenizer, "<think>hm</think>\nTell me more.")
-    first = conversation.context
-    conversation.observe([{"role": "user", "content": "Karimo the poet."}])
-    assert [segment.ids for segment in conversation.segments] == [first, conversation.context]
-    assert "hm" not in tokenizer.decode(conversation.context)
-    assert not any(conversation.segments[1].mask)
-    index, start, _, _ = say(conversation, tokenizer, "Tavelo")
-    assert (index, conversation.segments[1].prompt_length) == (1, start)
 
 
 def test_kept_thinking_stays_in_one_segment(chat_tokenizer):

@@ -20,25 +20,22 @@ def weights(seed: int = 5) -> dict[str, Tensor]:
     return {name: value.detach() for name, value in tiny_model(seed).named_parameters()}
 
 
+def without(name: str) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+    return lambda good: {other: value for other, value in good.items() if other != name}
+
+
 FAULTS: dict[str, Callable[[dict[str, Tensor]], dict[str, Tensor]]] = {
-    r"1 unknown names, first model.nrm.weight \(nearest name: model.norm.weight\)": lambda good: {
-        **good,
-        "model.nrm.weight": good[NORM],
-    },
-    "lack 1 of the model's parameters, first model.norm.weight": lambda good: {
-        name: value for name, value in good.items() if name != NORM
-    },
-    "lack 1 of the model's parameters, first model.embed_tokens.weight": lambda good: {
-        name: value for name, value in good.items() if name != EMBEDDING
-    },
-    r"model.norm.weight has shape \[31\] where the engine's model has \[32\]": lambda good: {
-        **good,
-        NORM: good[NORM][:-1],
-    },
-    "different values for model.embed_tokens.weight and lm_head.weight": lambda good: {
-        **good,
-        HEAD: good[EMBEDDING] + 1,
-    },
+    r"1 unknown names, first model.nrm.weight \(nearest name: model.norm.weight\)": lambda good: (
+        good | {"model.nrm.weight": good[NORM]}
+    ),
+    "lack 1 of the model's parameters, first model.norm.weight": without(NORM),
+    "lack 1 of the model's parameters, first model.embed_tokens.weight": without(EMBEDDING),
+    r"model.norm.weight has shape \[31\] where the engine's model has \[32\]": lambda good: (
+        good | {NORM: good[NORM][:-1]}
+    ),
+    "different values for model.embed_tokens.weight and lm_head.weight": lambda good: (
+        good | {HEAD: good[EMBEDDING] + 1}
+    ),
 }
 
 

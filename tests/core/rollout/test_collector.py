@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -19,7 +17,6 @@ from agent_r1_tool_formats.hermes import Hermes
 from agent_r1_core import Action, EndStatus, Observation, RewardFn, Sampling, Step, Task, ToolEnv, ToolResources
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.engine import Generation
-from agent_r1_core.errors import ConfigError, DriftError, EngineError
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings, WeightedReward
 from agent_r1_core.testing import tiny_tokenizer
 from agent_r1_core.tools.tool_runner import ToolRunner
@@ -119,38 +116,21 @@ def test_a_rollout_brings_groups_of_scored_trajectories(engine, tokenizer, tools
     assert len(set(scripted.released)) == 6
     assert result.metrics["episode/turns"] == 2.0
     assert (result.metrics["tools/calls"], result.metrics["episode/answered"]) == (6.0, 1.0)
+    assert result.baselines == []
+    assert not [name for name in result.metrics if name.startswith("baseline/")]
 
 
-def test_requests_extend_one_another_and_have_their_own_seeds(engine, tokenizer, tools):
+@pytest.mark.parametrize(
+    ("greedy", "expected"),
+    [
+        (False, Sampling(temperature=0.7, top_p=0.9, max_new_tokens=50)),
+        (True, Sampling(temperature=0.0, max_new_tokens=50)),
+    ],
+)
+def test_requests_are_sampled_as_the_run_says_or_greedily(engine, tokenizer, tools, greedy, expected):
     scripted = engine(searcher)
-    play(scripted, tokenizer, tools, sampling=Sampling(temperature=0.7, top_p=0.9))
-    assert len({request.seed for request in scripted.requests}) == 12
-    assert {(request.sampling.temperature, request.sampling.top_p) for request in scripted.requests} == {(0.7, 0.9)}
-    by_episode: dict[str, list[Any]] = {}
-    for request in scripted.requests:
-        by_episode.setdefault(request.episode, []).append(request)
-    assert len(by_episode) == 6
-    for first, second in by_episode.values():
-        assert second.ids[: len(first.ids)] == first.ids
-
-
-def test_seeds_depend_on_names_and_not_on_order_or_mode(engine, tokenizer, tools):
-    seeds = []
-    for tasks, deterministic in ((TASKS, False), (TASKS[::-1], True)):
-        scripted = engine(searcher)
-        play(scripted, tokenizer, tools, tasks=tasks, deterministic=deterministic)
-        seeds.append({(request.ids, request.seed) for request in scripted.requests})
-    assert seeds[0] == seeds[1]
-    scripted = engine(searcher)
-    play(scripted, tokenizer, tools, seed=1)
-    assert not seeds[0] & {(request.ids, request.seed) for request in scripted.requests}
-
-
-def test_a_task_that_is_listed_twice_is_sampled_afresh(engine, tokenizer, tools):
-    scripted = engine(searcher)
-    play(scripted, tokenizer, tools, tasks=[TASKS[0], TASKS[0]])
-    assert len({request.seed for request in scripted.requests}) == 8
-    assert len({request.episode for request in scripted.requests}) == 4
+    play(scripted, tokenizer, tools, greedy=greedy, sampling=Sampling(temperature=0.7, top_p=0.9, max_new_tokens=50))
+    assert {request.sampling for request in scripted.requests} == {expected}
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
@@ -178,18 +158,6 @@ def test_each_group_has_a_greedy_baseline_on_request(engine, tokenizer, tools, d
     assert (metrics["rollout/episodes"], metrics["baseline/greedy_return"], metrics["baseline/failed"]) == (6, 2, 0)
 
 
-def test_without_a_request_for_it_nothing_is_said_of_a_baseline(engine, tokenizer, tools):
-    result = play(engine(searcher), tokenizer, tools)
-    assert result.baselines == []
-    assert not [name for name in result.metrics if name.startswith("baseline/")]
-
-
-def test_greedy_requests_have_no_temperature(engine, tokenizer, tools):
-    scripted = engine(searcher)
-    play(scripted, tokenizer, tools, greedy=True, sampling=Sampling(temperature=0.7, top_p=0.9, max_new_tokens=50))
-    assert {request.sampling for request in scripted.requests} == {Sampling(temperature=0.0, max_new_tokens=50)}
-
-
 def test_rounds_admit_requests_in_order_and_fill_free_seats(engine, tokenizer, tools):
     scripted = engine(lambda text, request: "<answer>x</answer>" if "Name0" in text else searcher(text, request))
     play(scripted, tokenizer, tools, deterministic=True, max_episodes=2, samples=1)
@@ -209,27 +177,6 @@ def test_no_more_episodes_are_in_flight_than_allowed(engine, tokenizer, tools):
     scripted = engine(policy)
     play(scripted, tokenizer, tools, max_episodes=2, samples=4)
     assert max(widest) == 2
-
-
-def test_an_episode_that_waits_holds_up_nobody(engine, tokenizer, tools):
-    ended = []
-
-    def policy(text: str, request: Any) -> str:
-        if "Name0" in text and "<tool_response>" not in text:
-            return '<tool_call>{"name": "hang", "arguments": {}}</tool_call>'
-        return searcher(text, request)
-
-    result = play(
-        engine(policy),
-        tokenizer,
-        tools,
-        samples=1,
-        timeouts={"hang": 0.3},
-        on_episode=lambda one: ended.append(one.task.id),
-    )
-    assert ended == ["q1", "q2", "q0"] or ended == ["q2", "q1", "q0"]
-    assert result.groups[0].trajectories[0].turns[0].calls[0].error.startswith("Error: hang did not answer")
-    assert (result.metrics["rollout/hung"], result.metrics["tools/timeouts"]) == (1.0, 1.0)
 
 
 def test_running_out_of_turns_is_truncation_without_bootstrap(engine, tokenizer, tools):
@@ -287,25 +234,22 @@ class World(ToolEnv):
     closed: ClassVar[list[str]] = []
 
     def reset(self, task: Task) -> Observation:
-        """The task."""
         self.task = task
         self._break("reset")
         return Observation([{"role": "user", "content": str(task.prompt)}], state_key="s0")
 
     def step(self, action: Action) -> Any:
-        """Go on for two steps; then the clock ends the world."""
         self._break("step")
         self.count = getattr(self, "count", 0) + 1
         seen = Observation([{"role": "user", "content": f"tick {self.count}"}])
         seen.state_key = f"s{self.count}"
-        return Step(seen, reward=0.25, truncated=self.count == 2)
+        over = self.count == 2
+        return Step(seen, reward=0.25, truncated=over, success=over, info={"ticks": self.count})
 
     def close(self) -> None:
-        """Note it."""
         World.closed.append(self.task.id)
 
     def tool_schemas(self) -> list[dict[str, Any]]:
-        """None."""
         return []
 
     def _break(self, where: str) -> None:
@@ -327,6 +271,7 @@ def test_a_limit_outside_the_world_bootstraps_from_where_values_are_read(engine,
     assert [turn.state_key for turn in one.turns] == ["s0", "s1"]
     assert tokenizer.decode(one.segments[0].ids).endswith("tick 2<|im_end|>\n<|im_start|>assistant\n")
     assert sorted(world.closed) == ["q0", "q1", "q2"]
+    assert (result.metrics["episode/success"], result.metrics["env/ticks"]) == (1.0, 1.5)
 
 
 def test_an_environment_gets_the_tools_and_random_numbers_of_its_own_seed(engine, tokenizer, tools, world):
@@ -334,7 +279,6 @@ def test_an_environment_gets_the_tools_and_random_numbers_of_its_own_seed(engine
         """A world that shows what it was given."""
 
         def reset(self, task: Task) -> Observation:
-            """Show it."""
             self.task = task
             shown = f"{sorted(self.services.tools)} {self.services.call_tools is not None} {self.services.rng.random()}"
             return Observation([{"role": "user", "content": shown}])
@@ -352,105 +296,13 @@ def test_an_environment_gets_the_tools_and_random_numbers_of_its_own_seed(engine
     assert {text.rpartition(" ")[0] for text in shown(tools=None)} == {"[] False"}
 
 
-def test_an_observation_that_is_none_fails_the_episode_and_names_the_method(engine, tokenizer, world):
-    class Silent(world):
-        """A world that begins with nothing."""
-
-        def reset(self, task: Task) -> Any:
-            """Nothing."""
-            self.task = task
-
-    result = play(engine(lambda *_: "go"), tokenizer, make_env=lambda services: Silent(None, services), samples=1)
-    assert re.search(r"Silent\.reset\(\) returned NoneType; return Observation", result.dropped[0].reason)
-
-
-def test_a_step_may_note_values_that_only_have_a_text(engine, tokenizer, world):
-    class Noting(world):
-        """A world that notes a path."""
-
-        def step(self, action: Action) -> Any:
-            """Note it."""
-            step = super().step(action)
-            step.info = {"file": Path("seen.txt")}
-            return step
-
-    result = play(engine(lambda *_: "go"), tokenizer, make_env=lambda services: Noting(None, services), samples=1)
-    assert not result.dropped
-
-
-@pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("where", ["reset", "step"])
-def test_a_broken_world_is_retried_then_dropped(engine, tokenizer, world, where, deterministic):
+def test_a_broken_world_is_closed_after_every_attempt(engine, tokenizer, world, where):
     world.broken = {where}
-    result = play(
-        engine(lambda *_: "go"),
-        tokenizer,
-        make_env=lambda services: world(None, services),
-        samples=1,
-        max_retries=1,
-        deterministic=deterministic,
-    )
-    assert result.groups == []
-    assert [one.attempts for one in result.dropped] == [2, 2, 2]
+    make = {"make_env": lambda services: world(None, services)}
+    result = play(engine(lambda *_: "go"), tokenizer, samples=1, max_retries=1, **make)
     assert re.fullmatch(rf"RuntimeError: the {where} broke \(test_collector.py, line \d+\)", result.dropped[0].reason)
-    assert (result.metrics["rollout/failed"], result.metrics["rollout/retries"]) == (3.0, 3.0)
     assert len(world.closed) == 6
-
-
-@pytest.mark.parametrize("deterministic", [False, True])
-def test_an_engine_that_recovers_costs_a_retry(engine, tokenizer, tools, deterministic):
-    lost = ["once"]
-
-    def policy(text: str, request: Any) -> str:
-        if lost:
-            raise EngineError(f"lost {lost.pop()}")
-        return searcher(text, request)
-
-    result = play(engine(policy), tokenizer, tools, samples=1, tasks=TASKS[:1], deterministic=deterministic)
-    (one,) = result.groups[0].trajectories
-    assert (one.attempts, one.answer, result.dropped) == (2, "Tavelo", [])
-
-
-@pytest.mark.parametrize(
-    ("score", "sentence"),
-    [
-        (lambda: math.nan, "is nan, outside its declared range 0 to 1"),
-        (lambda: 1.5, "is 1.5, outside its declared range"),
-        (lambda: -0.5, "is -0.5, outside its declared range"),
-        (lambda: "1", "is '1'; a score must be a number"),
-        (lambda: 1 / 0, "failed with ZeroDivisionError: division by zero (test_collector.py, line "),
-    ],
-)
-def test_a_broken_reward_fails_the_episode(engine, tokenizer, tools, score, sentence):
-    class Broken(RewardFn):
-        name = "broken"
-
-        def score(self, trajectory: Any) -> float:
-            return score()
-
-    rewards = [WeightedReward(Broken())]
-    result = play(engine(searcher), tokenizer, tools, rewards=rewards, max_retries=0, samples=1, tasks=TASKS[:1])
-    (dropped,) = result.dropped
-    assert "reward broken of episode q0/0" in dropped.reason
-    assert sentence in dropped.reason
-
-
-def test_a_slow_reward_fails_the_episode(engine, tokenizer, tools):
-    class Slow(RewardFn):
-        name = "slow"
-
-        async def score(self, trajectory: Any) -> float:
-            await asyncio.sleep(3600)
-            return 0.0
-
-    rewards = [WeightedReward(Slow(), timeout=0.02)]
-    result = play(engine(searcher), tokenizer, tools, rewards=rewards, max_retries=0, samples=1, tasks=TASKS[:1])
-    assert "took longer than 0.02 seconds" in result.dropped[0].reason
-
-
-def test_a_reward_listed_twice_is_refused(engine, tokenizer, tools):
-    with pytest.raises(ConfigError, match="'correct' is listed twice"):
-        play(engine(searcher), tokenizer, tools, rewards=[WeightedReward(Correct()), WeightedReward(Correct())])
 
 
 def test_a_turn_says_which_weights_sampled_it_and_a_group_whether_it_mixes(engine, tokenizer, tools):
@@ -487,21 +339,6 @@ def test_an_engine_that_loses_count_of_its_versions_fails_the_episode(engine, to
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_drift_ends_the_rollout(engine, tokenizer, tools, deterministic):
-    scripted = engine(lambda text, request: "<answer>x</answer>" if "Name2" in text else searcher(text, request))
-    honest = scripted.generate
-
-    async def lying(request: Any) -> Generation:
-        made = await honest(request)
-        lie = "Name2" in tokenizer.decode(request.ids)
-        return Generation(made.ids, made.logprobs, made.finish, context=made.context ^ lie)
-
-    scripted.generate = lying
-    with pytest.raises(DriftError, match=r"scripted: episode q2/0, turn 0, token \d+"):
-        play(scripted, tokenizer, tools, samples=1, deterministic=deterministic)
-
-
-@pytest.mark.parametrize("deterministic", [False, True])
 def test_cancellation_closes_every_world(engine, tokenizer, world, deterministic):
     async def work() -> None:
         scripted, asked, all_asked = engine(lambda *_: "go"), list[Any](), asyncio.Event()
@@ -533,14 +370,12 @@ class Slow(ToolEnv):
         self.order, self.begun, self.go = order, begun, go
 
     def reset(self, task: Task) -> Observation:
-        """Wait to be let go."""
         self.begun()
         self.go.wait(60)
         self.order.append("reset")
         return Observation([{"role": "user", "content": "?"}])
 
     def close(self) -> None:
-        """Note it."""
         self.order.append("close")
 
 
@@ -548,7 +383,6 @@ class SlowAsync(Slow):
     """The same on the event loop; it takes a moment to obey its cancellation."""
 
     async def reset(self, task: Task) -> Any:
-        """Wait to be cancelled."""
         self.begun()
         try:
             await asyncio.Event().wait()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -78,45 +77,21 @@ def play(
     return trajectory
 
 
-@pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("form", [Hermes(), SearchTags()], ids=["hermes", "search_tags"])
-def test_it_is_the_trajectory_of_a_policy_that_says_the_same(
-    tokenizer: ChatTokenizer, form: ToolFormat, deterministic: bool
-) -> None:
+def test_it_is_the_trajectory_of_a_policy_that_says_the_same(tokenizer: ChatTokenizer, form: ToolFormat) -> None:
     SEEN.clear()
     form.bind([lookup().schema()])
     call = form.render_call(ToolCall("lookup", {"name": "Karimo"}))
     scripted = ScriptedPolicy([f"I look.\n{call}", "<answer>Tavelo</answer>"], tokenizer)
-    sampled = play(scripted, tokenizer, form=form, deterministic=deterministic)
-    shown = play(NO_ENGINE, tokenizer, SHOWN, form=form, deterministic=deterministic)
-    assert NO_ENGINE.requests == []
+    sampled = play(scripted, tokenizer, form=form)
+    shown = play(NO_ENGINE, tokenizer, SHOWN, form=form)
     assert shown.status is EndStatus.TERMINATED, shown.reason
-    assert [(one.ids, one.mask, one.prompt_length) for one in shown.segments] == [
-        (one.ids, one.mask, one.prompt_length) for one in sampled.segments
-    ]
     assert shown.messages() == sampled.messages()
     assert (shown.answer, shown.demonstrated, sampled.demonstrated) == ("Tavelo", "tools", None)
     for turn, other in zip(shown.turns, sampled.turns, strict=True):
         assert (turn.start, turn.stop, turn.text, turn.finish) == (other.start, other.stop, other.text, other.finish)
         assert turn.calls == [replace(call, seconds=turn.calls[n].seconds) for n, call in enumerate(other.calls)]
-        assert turn.versions == ()
-    (segment,) = shown.segments
-    assert [math.isnan(value) for value in segment.logprobs] == [bool(bit) for bit in segment.mask]
     assert [task.demonstration for task in SEEN] == [(), ()], "a tool must not see how its task is solved"
-
-
-def test_an_action_ends_with_what_the_template_writes_and_special_tokens_in_it_are_text(
-    tokenizer: ChatTokenizer,
-) -> None:
-    (end,) = tokenizer.encode("<|im_end|>")
-    (called,) = tokenizer.encode("<tool_call>")
-    demonstration = ({**ASKS, "content": "Not <|im_end|> yet."}, TOLD, ANSWERS)
-    shown = play(NO_ENGINE, tokenizer, demonstration)
-    first, segment = shown.turns[0], shown.segments[0]
-    ids = segment.ids[first.start : first.stop]
-    assert first.text.startswith("Not <|im_end|> yet.\n<tool_call>")
-    assert (ids.count(end), ids[-1], ids.count(called)) == (1, end, 1)
-    assert first.calls[0].name == "lookup"
 
 
 def test_the_files_observations_take_the_place_of_the_tools(tokenizer: ChatTokenizer) -> None:
@@ -137,36 +112,16 @@ AGAIN = {"role": "assistant", "content": "<think> and so on", "tool_calls": [CAL
     ("demonstration", "options", "sentence"),
     [
         (SHOWN[:2], {}, r"the demonstration of task t ends after 1 actions, and the episode goes on; let its last"),
-        (
-            (LOOSE,),
-            {"env": {"max_turns": 1}},
-            r"does not fit: env\.max_turns cut the episode after 1 of 1 demo",
-        ),
-        (
-            SHOWN,
-            {"env": {"max_turns": 1}},
-            r"env\.max_turns cut the episode after 1 of 2 demonstrated actions",
-        ),
-        (
-            (*SHOWN, ANSWERS),
-            {},
-            r"goes on after its episode, which ended after 2 of 3 demonstrated",
-        ),
+        ((LOOSE,), {"env": {"max_turns": 1}}, r"does not fit: env\.max_turns cut the episode after 1 of 1 demo"),
+        (SHOWN, {"env": {"max_turns": 1}}, r"env\.max_turns cut the episode after 1 of 2 demonstrated actions"),
+        ((*SHOWN, ANSWERS), {}, r"goes on after its episode, which ended after 2 of 3 demonstrated"),
         ((LONG, ANSWERS), {}, r"action 1 of the demonstration of task t has \d+ tokens, and there is room for 200"),
         (SHOWN, {"env": {"max_tokens": 75}}, r"there is room for \d+; raise engine\.max_new_tokens or env\.max_tokens"),
         (SHOWN, {"env": {"max_tokens": 130}}, r"env\.max_tokens cut the episode after 1 of 2"),
         ((AGAIN, ANSWERS), {}, r"action 1 .* makes other calls in the run's tool format than it shows; use another"),
         (({**ASKS, "content": "\ufdd0"}, ANSWERS), {}, r"action 1 .* is another text once it is encoded; write it in"),
-        (
-            ({**ASKS, "tool_calls": [CALL] * 2}, ANSWERS),
-            {"form": SearchTags()},
-            r"goes on after '.*</search>', where",
-        ),
-        (
-            (ASKS, ANSWERS),
-            {"source": "file"},
-            r"action 1 .* makes 1 calls, and 0 tool messages follow; give each",
-        ),
+        (({**ASKS, "tool_calls": [CALL] * 2}, ANSWERS), {"form": SearchTags()}, r"goes on after '.*</search>', where"),
+        ((ASKS, ANSWERS), {"source": "file"}, r"action 1 .* makes 1 calls, and 0 tool messages follow; give each"),
         ((TOLD, ANSWERS), {}, r"cannot be read: message 1 comes from the tool, and a demonstration begins with an"),
     ],
 )
@@ -191,33 +146,24 @@ def test_texts_and_arguments_are_read_in_every_form_that_the_format_has() -> Non
     assert demonstrated_actions([{**ASKS, "content": None}])[0].text == ""
 
 
+def calling(arguments: str) -> dict[str, Any]:
+    return {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": arguments}}]}
+
+
 @pytest.mark.parametrize(
     ("message", "sentence"),
     [
         ({"content": "hi"}, "message 2 is not of the chat format: it lacks 'role'"),
         ("hi", "message 2 is not of the chat format"),
         ({"role": "assistant", "content": 3}, "message 2 has a content that is no text; write"),
-        (
-            {"role": "assistant", "tool_calls": [{"name": "x"}]},
-            "it lacks 'function'",
-        ),
+        ({"role": "assistant", "tool_calls": [{"name": "x"}]}, "it lacks 'function'"),
         ({"role": "assistant", "tool_calls": 7}, "message 2 is not of the chat format"),
-        (
-            {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]},
-            "message 2 calls f with arguments that are not JSON; write a JSON object",
-        ),
-        (
-            {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "[1]"}}]},
-            "message 2 calls f with arguments that are no JSON object; write one",
-        ),
+        (calling("{"), "message 2 calls f with arguments that are not JSON; write a JSON object"),
+        (calling("[" * 100_000), "arguments that are not JSON"),
+        (calling("[1]"), "message 2 calls f with arguments that are no JSON object; write one"),
     ],
+    ids=range(8),
 )
 def test_a_message_that_is_none_is_named(message: Any, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         demonstrated_actions([ASKS, message])
-
-
-def test_deeply_nested_arguments_are_a_sentence() -> None:
-    function = {"name": "f", "arguments": "[" * 100_000}
-    with pytest.raises(ValueError, match="arguments that are not JSON"):
-        demonstrated_actions([{"role": "assistant", "tool_calls": [{"function": function}]}])

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from agent_r1_core import RewardFn, Task, ToolCall, ToolContext, ToolEnv, ToolResources, tool
+from agent_r1_core.contracts.reward import in_range
 from agent_r1_core.errors import ConfigError, EpisodeError
 from agent_r1_core.rollout import RolloutSettings, ToolReward, WeightedReward
-from agent_r1_core.rollout.episode_tools import EpisodeTools
 from agent_r1_core.rollout.scoring import Scorer
+from agent_r1_core.rollout.world import EpisodeTools
 from agent_r1_core.testing import make_trajectory
-from agent_r1_core.tools.reward_bounds import in_range
 from agent_r1_core.tools.threads import ThreadPool
 from agent_r1_core.tools.tool_runner import ToolRunner
 
@@ -87,25 +87,25 @@ def test_a_turn_gets_the_rewards_of_its_own_calls(tools) -> None:
     instance.name = "paid"
     runner = ToolRunner({"paid": instance}, {"paid": 60.0})
 
-    async def work() -> list[dict[str, float]]:
+    turns = make_trajectory([((1,), (2,))] * 3).turns
+
+    async def work() -> None:
         await runner.start(ToolResources(""))
         episode = EpisodeTools(runner, "e", Task("t", "?"), 1)
-        rewards = []
         try:
             await episode([ToolCall("paid", {"value": 1.0})])
-            for turn in range(2):
+            for turn in turns:
                 episode.begin_turn(turn)
                 await episode([ToolCall("paid", {"value": 0.25}), ToolCall("paid", {"value": 0.5})])
-                rewards.append(episode.rewards)
-            late = asyncio.create_task(episode([ToolCall("paid", {"value": 1.0})]))
-            await asyncio.sleep(0)
-            episode.begin_turn(2)
-            await late
-            return [*rewards, episode.rewards]
+                late = asyncio.create_task(episode([ToolCall("paid", {"value": 1.0})]))
+                await asyncio.sleep(0)
+                episode.end_turn()
+                await late
         finally:
             await runner.close()
 
-    assert asyncio.run(work()) == [{"paid": 0.75}, {"paid": 1.75}, {}]
+    asyncio.run(work())
+    assert [turn.rewards for turn in turns] == [{"paid": 0.75}] * 3
 
 
 class Polite(RewardFn):
@@ -125,7 +125,8 @@ def scored(scorer: Scorer, turns: int, calls: Any = None) -> Any:
     played, trajectory.turns = trajectory.turns, []
     for turn in played:
         trajectory.turns.append(turn)
-        asyncio.run(scorer.score_turn(turn, trajectory, None if calls is None else calls[turn.index]))
+        turn.rewards.update({} if calls is None else calls[turn.index])
+        asyncio.run(scorer.score_turn(turn, trajectory))
     return trajectory
 
 
@@ -157,7 +158,7 @@ def test_the_lower_of_two_caps_holds() -> None:
 
 def test_a_tools_rewards_are_weighted_capped_and_recorded_in_every_turn() -> None:
     scorer = Scorer([], ThreadPool(1), {"lookup": ToolReward(2.0, 1.0), "other": ToolReward()})
-    trajectory = scored(scorer, 3, [{"lookup": 0.75}, {}, {"lookup": 0.75, "unknown": 9.0}])
+    trajectory = scored(scorer, 3, [{"lookup": 0.75}, {}, {"lookup": 0.75}])
     assert [turn.rewards for turn in trajectory.turns] == [
         {"lookup": 0.75, "other": 0.0},
         {"lookup": 0.0, "other": 0.0},
@@ -195,11 +196,34 @@ def test_a_score_outside_its_range_fails_the_episode_before_any_cap() -> None:
         scored(Scorer([WeightedReward(reward, cap=1.0)], ThreadPool(1)), 1)
 
 
-def test_names_that_would_be_mixed_up_are_refused() -> None:
-    with pytest.raises(ConfigError, match="a reward and a tool that gives rewards are both named 'polite'"):
-        Scorer([WeightedReward(Polite())], ThreadPool(1), {"polite": ToolReward()})
-    with pytest.raises(ConfigError, match="a reward is named 'env'"):
-        Scorer([], ThreadPool(1), {"env": ToolReward()})
+@pytest.mark.parametrize(
+    ("rewards", "tools", "sentence"),
+    [
+        (["polite", "polite"], [], "reward 'polite' is listed twice"),
+        (["polite"], ["polite"], "a reward and a tool that gives rewards are both named 'polite'"),
+        (["mean"], [], "a reward is named 'mean'.*rename it"),
+        ([], ["env"], "a reward is named 'env'.*rename it"),
+    ],
+)
+def test_names_that_would_be_mixed_up_are_refused(rewards: list[str], tools: list[str], sentence: str) -> None:
+    made = [Polite() for _ in rewards]
+    for reward, name in zip(made, rewards, strict=True):
+        reward.name = name
+    with pytest.raises(ConfigError, match=sentence):
+        Scorer([WeightedReward(reward) for reward in made], ThreadPool(1), {name: ToolReward() for name in tools})
+
+
+def test_every_reward_has_a_time_of_its_own() -> None:
+    class Judge(RewardFn):
+        name = "judge"
+
+        async def score(self, trajectory: Any) -> float:
+            await asyncio.sleep(3600)
+            return 1.0
+
+    scorer = Scorer([WeightedReward(Judge(), timeout=0.01)], ThreadPool(1))
+    with pytest.raises(EpisodeError, match=r"reward judge .* took longer than 0.01 seconds; .* raise its timeout"):
+        asyncio.run(scorer.score_episode(make_trajectory()))
 
 
 def test_a_function_needs_a_context_to_give_rewards() -> None:
@@ -215,10 +239,6 @@ def test_a_function_needs_a_context_to_give_rewards() -> None:
     ("reward", "inside"),
     [(-1.0, True), (2.0, True), (2 + 5e-7, True), (-1 - 5e-7, True), (2.00001, False), (-1.00001, False)],
 )
-def test_a_range_holds_but_for_rounding(reward: float, inside: bool) -> None:
+def test_a_range_holds_but_for_rounding_and_never_what_is_not_finite(reward: float, inside: bool) -> None:
     assert in_range(reward, (-1.0, 2.0)) is inside
-
-
-@pytest.mark.parametrize("reward", [math.inf, -math.inf, math.nan])
-def test_no_range_holds_what_is_not_finite(reward: float) -> None:
-    assert not in_range(reward, (-math.inf, math.inf))
+    assert not any(in_range(odd, (-math.inf, math.inf)) for odd in (math.inf, -math.inf, math.nan))

@@ -91,20 +91,6 @@ class Undeclared(Lavish):
     reward_range = None
 
 
-def test_a_tool_that_pays_what_it_may_not(tmp_path: Path) -> None:
-    given = {"arguments": {"expression": "1+1"}, "expected": "2"}
-    for tool in (Lavish, Undeclared):
-        assert failures(ToolContract, tool, tmp_path, **given) == {"a_call_earns_what_its_range_allows"}
-    sound = type("Sound", (Lavish,), {"reward_range": (0.0, 2.0)})
-    assert failures(ToolContract, sound, tmp_path, **given, reward=2.0) == set()
-    assert failures(ToolContract, sound, tmp_path, **given, reward=1.0) == {"a_call_earns_what_its_range_allows"}
-
-
-def test_a_tool_that_keeps_state_between_calls(tmp_path: Path) -> None:
-    found = failures(ToolContract, Stateful, tmp_path, arguments={"expression": "1+1"}, expected="2")
-    assert found == {"a_call_answers_with_something_to_show", "calls_do_not_disturb_one_another"}
-
-
 class OfOneThread(Calculator):
     """Keeps a connection that serves only the thread that made it."""
 
@@ -117,19 +103,6 @@ class OfOneThread(Calculator):
     def close(self) -> None:
         if hasattr(self, "connection"):
             self.connection.close()
-
-
-def test_a_tool_whose_calls_work_only_in_the_thread_that_opened_it(tmp_path: Path) -> None:
-    given: dict[str, Any] = {"arguments": {"expression": "1+1"}, "expected": "2"}
-    found = failures(ToolContract, OfOneThread, tmp_path, **given)
-    assert found == {"open_its_calls_and_close_may_run_in_different_threads"}
-    apart = type("Apart", (OfOneThread,), {"isolation": "process"})
-    assert failures(ToolContract, apart, tmp_path, **given) == set()
-
-
-def test_a_tool_that_refuses_without_a_word(tmp_path: Path) -> None:
-    found = failures(ToolContract, SilentRefusal, tmp_path, arguments={"expression": "1"}, refused={"expression": "x"})
-    assert "a_refusal_is_a_sentence_for_the_model" in found
 
 
 class Guess(ToolEnv):
@@ -201,30 +174,6 @@ class Unseeded(Guess):
         return Observation([{"role": "user", "content": str(self.secret)}])
 
 
-def test_a_sound_environment_passes(tmp_path: Path) -> None:
-    assert failures(ToolEnvContract, Guess, tmp_path, actions=["1", "7"]) == set()
-
-
-@pytest.mark.parametrize(
-    ("env", "fault"),
-    [
-        (Mute, "noise_is_answered_and_never_raises"),
-        (Brittle, "noise_is_answered_and_never_raises"),
-        (EndsTwice, "every_observation_and_step_is_well_formed"),
-        (Generous, "every_observation_and_step_is_well_formed"),
-        (OtherStart, "every_episode_of_a_task_begins_alike"),
-        (Shared, "instances_share_nothing"),
-        (Unseeded, "the_same_seed_and_actions_give_the_same_episode"),
-    ],
-)
-def test_a_faulty_environment(tmp_path: Path, env: type, fault: str) -> None:
-    assert fault in failures(ToolEnvContract, env, tmp_path, actions=["1", "7"])
-
-
-def test_an_environment_whose_episode_never_ends(tmp_path: Path) -> None:
-    assert "an_episode_comes_to_its_end" in failures(ToolEnvContract, Guess, tmp_path, actions=["1"])
-
-
 class Enthusiast(RewardFn):
     """Scores beyond its range, and marks what it has seen."""
 
@@ -247,30 +196,11 @@ class Breaks(RewardFn):
         return float(len(trajectory.answer) > 0)
 
 
-def test_faulty_rewards(tmp_path: Path) -> None:
-    cases = ((make_trajectory(answer="2"), 1.0),)
-    assert failures(RewardContract, Enthusiast, tmp_path, cases=cases) == {
-        "every_score_is_a_number_in_its_range",
-        "the_cases_get_their_scores",
-        "scoring_twice_gives_the_same_and_changes_nothing",
-        "no_answer_does_not_beat_the_right_one",
-    }
-    for reward in (Breaks, Wordy):
-        assert "every_score_is_a_number_in_its_range" in failures(RewardContract, reward, tmp_path, cases=cases)
-
-
 class Shuffled(TaskSource):
     """Other tasks each time, with one id."""
 
     def load(self) -> list[Task]:
         return [make_task("same", prompt=str(next(COUNTER))) for _ in range(2)]
-
-
-def test_a_faulty_task_source(tmp_path: Path) -> None:
-    assert failures(TaskSourceContract, Shuffled, tmp_path) == {
-        "ids_are_unique",
-        "the_same_options_give_the_same_tasks",
-    }
 
 
 class Deaf(Hermes):
@@ -297,16 +227,7 @@ class Wrapping(Hermes):
     """Writes more around a result than it takes off when it reads."""
 
     def results(self, results: Sequence[ToolResult]) -> list[Message]:
-        """Messages of tools."""
         return [{"role": "tool", "content": f"Result: {result.text}"} for result in results]
-
-
-def test_faulty_tool_formats(tmp_path: Path) -> None:
-    found = failures(ToolFormatContract, Deaf, tmp_path, malformed=("<tool_call>{",), calls=(ToolCall("search", {}),))
-    assert found == {"what_it_writes_it_reads", "a_broken_call_is_an_error_and_no_exception"}
-    assert failures(ToolFormatContract, Impatient, tmp_path) == {"its_stop_strings_end_what_it_writes"}
-    assert failures(ToolFormatContract, Trusting, tmp_path) == {"results_are_data"}
-    assert failures(ToolFormatContract, Wrapping, tmp_path) == {"results_are_read_as_they_were_written"}
 
 
 class Forgets(Window):
@@ -344,16 +265,6 @@ class Scribbles(Append):
         for message in history.exchanges[-1].answer:
             message["content"] = message["content"][:9]
         return history.messages
-
-
-def test_faulty_context_strategies(tmp_path: Path) -> None:
-    malformed = {"every_choice_is_well_formed", "episodes_are_played_within_the_budget"}
-    assert failures(ContextContract, Forgets, tmp_path) == malformed
-    assert failures(ContextContract, Parts, tmp_path) == {"every_choice_is_well_formed"}
-    assert failures(ContextContract, Alternates, tmp_path) == {"a_choice_depends_on_the_history_alone"}
-    assert failures(ContextContract, Copies, tmp_path) == {"an_action_that_stays_is_the_very_object"}
-    assert failures(ContextContract, Scribbles, tmp_path) == {"the_history_is_left_as_it_is"}
-    assert failures(ContextContract, Window, tmp_path) == set()
 
 
 class CreditsAll(GRPO):
@@ -399,16 +310,73 @@ class Ascends(GRPO):
         return type(terms)(-terms.loss, terms.value_loss, terms.metrics)
 
 
+EARNS = "a_call_earns_what_its_range_allows"
+ANSWERED = "noise_is_answered_and_never_raises"
+REPEATS = "the_same_seed_and_actions_give_the_same_episode"
+IN_RANGE = "every_score_is_a_number_in_its_range"
+UNBEATEN = "no_answer_does_not_beat_the_right_one"
+CALL = {"arguments": {"expression": "1+1"}, "expected": "2"}
+REFUSED = {"arguments": {"expression": "1"}, "refused": {"expression": "x"}}
+ACTIONS = {"actions": ["1", "7"]}
+CASES = {"cases": ((make_trajectory(answer="2"), 1.0),)}
+BROKEN = {"malformed": ("<tool_call>{",), "calls": (ToolCall("search", {}),)}
+SOUND_PAY = type("SoundPay", (Lavish,), {"reward_range": (0.0, 2.0)})
+OF_ONE_PROCESS = type("OfOneProcess", (OfOneThread,), {"isolation": "process"})
+
+
 @pytest.mark.parametrize(
-    ("algorithm", "fault"),
+    ("contract", "component", "settings", "failing"),
     [
-        (CreditsAll, "advantages_are_finite_constants_and_stand_on_credited_tokens"),
-        (LooksAside, "values_outside_the_action_mask_change_nothing"),
-        (OwnNormaliser, "losses_are_sums_over_weighted_tokens_and_metrics_sums_with_their_counts"),
-        (OwnNormaliser, "micro_batches_add_up"),
-        (PullsBack, "no_trajectory_with_a_gradient_is_skipped"),
-        (Ascends, "a_good_action_becomes_likelier"),
+        (ToolContract, Lavish, CALL, {EARNS}),
+        (ToolContract, Undeclared, CALL, {EARNS}),
+        (ToolContract, SOUND_PAY, CALL | {"reward": 2.0}, set()),
+        (ToolContract, SOUND_PAY, CALL | {"reward": 1.0}, {EARNS}),
+        (ToolContract, Stateful, CALL, {"a_call_answers_with_something_to_show", "calls_do_not_disturb_one_another"}),
+        (ToolContract, OfOneThread, CALL, {"open_its_calls_and_close_may_run_in_different_threads"}),
+        (ToolContract, OF_ONE_PROCESS, CALL, set()),
+        (ToolContract, SilentRefusal, REFUSED, {
+            "a_refusal_is_a_sentence_for_the_model", "a_call_answers_with_something_to_show", EARNS,
+            "calls_do_not_disturb_one_another", "open_its_calls_and_close_may_run_in_different_threads",
+        }),
+        (ToolEnvContract, Guess, ACTIONS, set()),
+        (ToolEnvContract, Guess, {"actions": ["1"]}, {"an_episode_comes_to_its_end"}),
+        (ToolEnvContract, Mute, ACTIONS, {ANSWERED}),
+        (ToolEnvContract, Brittle, ACTIONS, {ANSWERED}),
+        (ToolEnvContract, EndsTwice, ACTIONS, {"every_observation_and_step_is_well_formed", ANSWERED}),
+        (ToolEnvContract, Generous, ACTIONS, {"every_observation_and_step_is_well_formed"}),
+        (ToolEnvContract, OtherStart, ACTIONS, {"every_episode_of_a_task_begins_alike"}),
+        (ToolEnvContract, Shared, ACTIONS, {"instances_share_nothing", REPEATS}),
+        (ToolEnvContract, Unseeded, ACTIONS, {
+            REPEATS, "every_episode_of_a_task_begins_alike", "instances_share_nothing"
+        }),
+        (RewardContract, Enthusiast, CASES, {
+            IN_RANGE, UNBEATEN, "the_cases_get_their_scores", "scoring_twice_gives_the_same_and_changes_nothing"
+        }),
+        (RewardContract, Breaks, CASES, {
+            IN_RANGE, UNBEATEN, "scoring_twice_gives_the_same_and_changes_nothing"
+        }),
+        (RewardContract, Wordy, CASES, {IN_RANGE, UNBEATEN, "the_cases_get_their_scores"}),
+        (TaskSourceContract, Shuffled, {}, {"ids_are_unique", "the_same_options_give_the_same_tasks"}),
+        (ToolFormatContract, Deaf, BROKEN, {"what_it_writes_it_reads", "a_broken_call_is_an_error_and_no_exception"}),
+        (ToolFormatContract, Impatient, {}, {"its_stop_strings_end_what_it_writes"}),
+        (ToolFormatContract, Trusting, {}, {"results_are_data"}),
+        (ToolFormatContract, Wrapping, {}, {"results_are_read_as_they_were_written"}),
+        (ContextContract, Window, {}, set()),
+        (ContextContract, Forgets, {}, {"every_choice_is_well_formed", "episodes_are_played_within_the_budget"}),
+        (ContextContract, Parts, {}, {"every_choice_is_well_formed"}),
+        (ContextContract, Alternates, {}, {"a_choice_depends_on_the_history_alone"}),
+        (ContextContract, Copies, {}, {"an_action_that_stays_is_the_very_object"}),
+        (ContextContract, Scribbles, {}, {"the_history_is_left_as_it_is"}),
+        (AlgorithmContract, CreditsAll, {}, {"advantages_are_finite_constants_and_stand_on_credited_tokens"}),
+        (AlgorithmContract, LooksAside, {}, {"values_outside_the_action_mask_change_nothing"}),
+        (AlgorithmContract, OwnNormaliser, {}, {
+            "losses_are_sums_over_weighted_tokens_and_metrics_sums_with_their_counts", "micro_batches_add_up"
+        }),
+        (AlgorithmContract, PullsBack, {}, {"no_trajectory_with_a_gradient_is_skipped"}),
+        (AlgorithmContract, Ascends, {}, {"a_good_action_becomes_likelier"}),
     ],
-)
-def test_a_faulty_algorithm(tmp_path: Path, algorithm: type, fault: str) -> None:
-    assert fault in failures(AlgorithmContract, algorithm, tmp_path)
+)  # fmt: skip
+def test_a_contract_catches(
+    contract: type, component: type, settings: dict[str, Any], failing: set[str], tmp_path: Path
+) -> None:
+    assert failures(contract, component, tmp_path, **settings) == failing

@@ -19,23 +19,6 @@ from agent_r1_core.testing import (
     tiny_tokenizer,
 )
 
-CONVERSATION = [
-    {"role": "system", "content": "Be brief."},
-    {"role": "user", "content": "Who?"},
-    {"role": "assistant", "content": "<tool_call>\n{}\n</tool_call>"},
-    {"role": "tool", "name": "search", "content": " a "},
-    {"role": "tool", "name": "search", "content": "b\n"},
-    {"role": "assistant", "content": "<answer>X</answer>"},
-]
-
-
-@pytest.mark.parametrize(
-    "text", ["plain", " spaces \n\n\ttabs", "Ünïcödé 漢字 🙂", "<answer>a</answer><|im_end|>", "\x00\x7f"]
-)
-def test_every_text_survives_the_tokenizer(text: str) -> None:
-    tokenizer = tiny_tokenizer()
-    assert tokenizer.decode(tokenizer.encode(text, add_special_tokens=False)) == text
-
 
 def test_tags_are_single_ids_and_padding_is_not_the_end_of_a_turn() -> None:
     tokenizer = tiny_tokenizer()
@@ -43,21 +26,9 @@ def test_tags_are_single_ids_and_padding_is_not_the_end_of_a_turn() -> None:
     assert tokenizer.pad_token_id != tokenizer.eos_token_id
 
 
-def test_the_template_only_appends() -> None:
-    tokenizer = tiny_tokenizer()
-    render = [
-        tokenizer.apply_chat_template(CONVERSATION[:stop], tokenize=False, add_generation_prompt=stop < 6)
-        for stop in (2, 5, 6)
-    ]
-    action = CONVERSATION[2]["content"] + "<|im_end|>\n"
-    assert render[1].startswith(render[0] + action)
-    assert render[2].startswith(render[1] + CONVERSATION[5]["content"])
-    assert "<tool_response>\n a \n</tool_response>\n<tool_response>\nb\n\n</tool_response><|im_end|>" in render[1]
-
-
 def test_the_template_names_tools() -> None:
     schema = {"type": "function", "function": {"name": "search", "description": "", "parameters": {}}}
-    text = tiny_tokenizer().apply_chat_template(CONVERSATION[1:2], tools=[schema], tokenize=False)
+    text = tiny_tokenizer().apply_chat_template([{"role": "user", "content": "Who?"}], tools=[schema], tokenize=False)
     assert text.startswith("<|im_start|>system\nTools: search<|im_end|>\n<|im_start|>user\nWho?<|im_end|>\n")
 
 

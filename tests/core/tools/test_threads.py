@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from agent_r1_core.tools import left_behind, threads
-from agent_r1_core.tools.threads import CallTimeout, ThreadPool
+from agent_r1_core.tools import threads
+from agent_r1_core.tools.threads import CallTimeout, LeftBehind, ThreadPool, TooManyLeft
 
 
 def test_a_lane_keeps_its_thread_until_a_call_hangs():
@@ -56,17 +56,17 @@ def test_what_a_call_raises_after_it_was_given_up_is_not_reported_as_forgotten()
 
 def test_all_calls_that_wait_for_room_share_one_look(monkeypatch):
     looks = []
-    monkeypatch.setattr(left_behind, "LEFT_SECONDS", 0.2)
-    monkeypatch.setattr(left_behind.LeftBehind, "_too_many", lambda self: looks.append(True) or "too many")
+    monkeypatch.setattr(threads, "LEFT_SECONDS", 0.2)
+    monkeypatch.setattr(LeftBehind, "_too_many", lambda self: looks.append(True) or "too many")
 
     async def work() -> list[BaseException]:
-        left = left_behind.LeftBehind()
-        for _ in range(left_behind.MOST_LEFT):
+        left = LeftBehind()
+        for _ in range(threads.MOST_LEFT):
             left.add(threading.Thread(), "search")
         return await asyncio.gather(*(left.wait_for_room() for _ in range(100)), return_exceptions=True)
 
     refused = asyncio.run(work())
-    assert all(isinstance(error, left_behind.TooManyLeft) for error in refused)
+    assert all(isinstance(error, TooManyLeft) for error in refused)
     assert len(looks) < 20
 
 

@@ -73,7 +73,5 @@ def test_a_site_that_no_plugin_offers_is_refused() -> None:
 
 def test_a_function_that_takes_other_arguments_is_no_site() -> None:
     contract = type("Test", (SiteContract,), {"component": staticmethod(lambda settings: settings)})()
-    with pytest.raises(
-        AssertionError, match=r"no docstring; it cannot be called as site\(settings"
-    ):
+    with pytest.raises(AssertionError, match=r"no docstring; it cannot be called as site\(settings"):
         contract.test_it_is_what_its_kind_asks_for()
