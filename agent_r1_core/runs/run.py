@@ -136,7 +136,6 @@ class Run(RunReader):
         directory.undo_killed(Path(path))
 
     def write_config(self, config: Mapping[str, Any]) -> None:
-        """Replace the saved configuration."""
         from agent_r1_core.config.yaml_text import dump
 
         self._writable()
@@ -292,7 +291,6 @@ class Run(RunReader):
             remove_torn_line(lines.path)
 
     def _forget_replaced(self) -> None:
-        """Delete the run that this one replaces: this one has recorded a step."""
         if self._replaced is not None:
             self._replaced.delete()
             self._replaced = None
