@@ -217,7 +217,9 @@ def option_problems(cls: type[Component], options: Mapping[str, Any]) -> dict[st
     except ValidationError as error:
         for item in error.errors(include_url=False):
             key = ".".join(map(str, item["loc"]))
-            problems[key] = f"is {item['input']!r}: {item['msg'].lower()}"
+            given, message = repr(item["input"]), item["msg"].removeprefix("Value error, ")
+            given = given if len(given) <= 60 else f"{given[:57]}..."
+            problems[key] = f"is {given}: {message[:1].lower()}{message[1:]}"
             if item["type"] == "missing":
                 problems[key] = "is missing; it has no default"
             elif item["type"] == "extra_forbidden":

@@ -65,6 +65,8 @@ class EventsFile:
         """
         try:
             return parsed_lines(self.path, _EVENT.validate_python, "an event")
+        except FileNotFoundError:  # a run that is being deleted
+            return []
         except OSError as error:
             raise RunError(f"{self.path} cannot be read ({error.strerror}); make it readable and try again") from error
 
