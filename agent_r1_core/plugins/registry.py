@@ -127,7 +127,9 @@ class Registry:
             ConfigError: one line per wrong option.
         """
         options = {"name": block} if isinstance(block, str) else dict(block)
-        loaded = self.load(kind, name := options.pop("name"))
+        if not isinstance(name := options.pop("name", None), str):
+            raise ConfigError(f"{kind} names no {kind}; write it as {{name: ..., option: value}}")
+        loaded = self.load(kind, name)
         options = {**loaded.preset_config, **options}
         if problems := option_problems(loaded.cls, options):
             lines = (f"{key} of {kind} {name!r} {problem}" for key, problem in problems.items())
@@ -216,12 +218,14 @@ def option_problems(cls: type[Component], options: Mapping[str, Any]) -> dict[st
         cls.Config.model_validate(dict(options))
     except ValidationError as error:
         for item in error.errors(include_url=False):
-            key = ".".join(map(str, item["loc"]))
+            key = ".".join(map(str, item["loc"])) or "the block"
             given, message = repr(item["input"]), item["msg"].removeprefix("Value error, ")
             given = given if len(given) <= 60 else f"{given[:57]}..."
             problems[key] = f"is {given}: {message[:1].lower()}{message[1:]}"
             if item["type"] == "missing":
                 problems[key] = "is missing; it has no default"
+            elif item["type"] == "extra_forbidden" and len(item["loc"]) > 1:
+                problems[key] = "is not an option"
             elif item["type"] == "extra_forbidden":
                 allowed = f"options: {', '.join(fields)}" if fields else "there are no options here"
                 problems[key] = f"is not an option{did_you_mean(key, fields)} ({allowed})"

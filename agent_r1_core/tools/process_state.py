@@ -105,6 +105,23 @@ def _file(descriptor: int) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+_OUTPUTS: dict[int, tuple[int, tuple[int, int]]] = {}
+"""A copy of each descriptor of standard output and error, and the file that both lead to. Copies stay open while the
+process lives, since a call that was given up may close a descriptor later; a tool may close a copy, too."""
+
+
+def _copy_outputs() -> None:
+    """Copy the descriptors that lead elsewhere than before, while no call runs that could have changed them."""
+    for descriptor in (1, 2):
+        file, (copy, before) = _file(descriptor), _OUTPUTS.get(descriptor, (-1, None))
+        if file is None or file == before:
+            continue
+        with suppress(OSError):
+            _OUTPUTS[descriptor] = os.dup(descriptor), file
+            if before is not None and _file(copy) == before:
+                os.close(copy)
+
+
 class SharedProcess:
     """Watches the calls of one runner; `begin` and `end` belong to the event loop."""
 
@@ -117,18 +134,13 @@ class SharedProcess:
         self._on_loop = 0
         self._handlers: tuple[Any, ...] = ()
         self._told: set[str] = set()
-        self._outputs: list[tuple[int, int, tuple[int, int]]] = []
-        """Of each descriptor a copy, and the file that both lead to: a tool may close the copy, too."""
         self._umask = os.umask(0o077)  # it cannot be read without being set
         os.umask(self._umask)
 
     def begin(self, tool: str) -> None:
         if not self._running:
             self._before = [(state, state.read()) for state in _STATES]
-            for descriptor in (1, 2):
-                if (file := _file(descriptor)) is not None:
-                    with suppress(OSError):
-                        self._outputs.append((descriptor, os.dup(descriptor), file))
+            _copy_outputs()
             self._tools.clear()
         self._running += 1
         self._tools[tool] = None
@@ -150,10 +162,6 @@ class SharedProcess:
             if before is not None and state.changed(state.read(), before):
                 self._put_back(tools, state.name, partial(state.write, before))
         self._put_outputs_back(tools, redirected=True)
-        outputs, self._outputs = self._outputs, []
-        for _, copy, file in outputs:
-            if _file(copy) == file:
-                os.close(copy)
         if os.umask(self._umask) != self._umask:
             self._tell(tools, "the umask")
 
@@ -174,7 +182,7 @@ class SharedProcess:
 
     def _put_outputs_back(self, tools: str, *, redirected: bool) -> None:
         """Open those that are closed, and those that lead elsewhere if `redirected`."""
-        for descriptor, copy, before in self._outputs:
+        for descriptor, (copy, before) in _OUTPUTS.items():
             file = _file(descriptor)
             if (file is None or (redirected and file != before)) and _file(copy) == before:
                 with suppress(OSError):

@@ -221,6 +221,14 @@ def close_output() -> str:
 
 
 @tool
+def close_output_late() -> str:
+    """Close it after the call was given up."""
+    time.sleep(0.3)
+    os.close(2)
+    return "closed"
+
+
+@tool
 async def meddle_async() -> str:
     """Change what only the main thread can change."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

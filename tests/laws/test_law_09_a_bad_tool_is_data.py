@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -225,9 +226,17 @@ def test_what_a_tool_changes_in_the_process_is_put_back_and_told_once(caplog: py
         assert "it was put back: with isolation: process" in sentence
 
 
-def test_standard_error_that_a_tool_closes_is_opened_again(caplog: pytest.LogCaptureFixture) -> None:
-    alone(Stage(one_bad_call(call("close_output")), tools("close_output")).play(questions(2)))
-    os.fstat(2)
+@pytest.mark.parametrize("name", ["close_output", "close_output_late"])
+def test_standard_error_that_a_tool_closes_is_opened_again(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Also by a call that was given up, once no other runs."""
+    error = os.dup(2)
+    try:
+        alone(Stage(one_bad_call(call(name)), tools(name), timeouts={"close_output_late": 0.05}).play(questions(2)))
+        time.sleep(0.5)
+        os.fstat(2)
+    finally:
+        os.dup2(error, 2)
+        os.close(error)
     assert "changed the descriptors of standard output and standard error" in caplog.text
 
 
