@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
@@ -27,7 +28,7 @@ def format_of(record: Record) -> str | None:
     return next((name for name, keys in _FORMATS if keys <= content.keys()), None)
 
 
-class Questions(TaskSource):
+class Questions(TaskSource, ABC):
     """A subclass says what a record asks, and which paragraphs it has.
 
     The corpus is the union of the chosen questions' paragraphs, so `size` determines the size of the corpus.
@@ -54,13 +55,13 @@ class Questions(TaskSource):
         """Whether a record counts at all; called before offset and size apply."""
         return True
 
+    @abstractmethod
     def task(self, record: Record) -> Task:
         """The task of a record.
 
         Raises:
             TaskError: the record is malformed, or has no answer.
         """
-        raise NotImplementedError
 
     def passages(self, record: Record) -> Iterable[Passage]:
         """The paragraphs of a record, also those that do not help to answer it.

@@ -7,6 +7,7 @@ right for every causal model.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,22 +20,22 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-class Decoder:
+class Decoder(ABC):
     """Reads ids into slots and computes logits; a row's slot is its index in the batch."""
 
     cache: RowCache | None = None
-    """Holds keys and values; None: nothing is kept and `read` is never called."""
+    """Holds keys and values; None: nothing is kept."""
 
-    def read(self, first: int, starts: Sequence[int], chunks: Sequence[Sequence[int]]) -> None:
-        """Read chunks of ids into the slots `first`, `first + 1`, ...; chunk i follows `starts[i]` ids read before."""
-        raise NotImplementedError
+    def read(self, first: int, starts: Sequence[int], chunks: Sequence[Sequence[int]]) -> None:  # noqa: B027
+        """Read chunks of ids into the slots `first`, `first + 1`, ...; chunk i follows `starts[i]` ids read before.
+        Nothing to do where nothing is kept."""
 
+    @abstractmethod
     def next_logits(self, contexts: Sequence[Sequence[int]], trunk: int = 0) -> Tensor:
         """Logits [rows, vocabulary] after each context; all its ids but the last were read into the row's slot. The
         first `trunk` ids, not the last one, are the same in all contexts."""
-        raise NotImplementedError
 
-    def renew(self) -> None:
+    def renew(self) -> None:  # noqa: B027
         """The module's weights have changed; keys and values in the cache are void."""
 
 
@@ -46,6 +47,7 @@ class SlotDecoder(Decoder):
     def __init__(self, device: torch.device) -> None:
         self._device = device
 
+    @abstractmethod
     def forward(self, ids: Tensor, positions: Tensor, mask: Tensor, logits: bool, trunk: int) -> Tensor | None:
         """Run the model on [rows, new] ids at `positions`, after `cache.place`.
 
@@ -56,7 +58,6 @@ class SlotDecoder(Decoder):
             logits: whether to return the logits [rows, vocabulary] of the last column.
             trunk: number of first places that are the same in all rows; all new ids come after them.
         """
-        raise NotImplementedError
 
     def read(self, first: int, starts: Sequence[int], chunks: Sequence[Sequence[int]]) -> None:
         width = max(len(chunk) for chunk in chunks)
