@@ -3,7 +3,7 @@
 Readers ignore a last line that a kill cut off; a resume removes it, and keeps the last of several lines of one step.
 NaN and infinities, which JSON lacks, are the strings "NaN", "Infinity" and "-Infinity" in the file and floats again
 when read. `health.jsonl`, one object for every alarm that begins or ends, follows from these lines and the section
-`health` of the configuration: a resume writes it anew.
+`health` of the configuration: a resume writes it anew. `MetricsFile` is the one, `AlarmFile` the other.
 """
 
 from __future__ import annotations
@@ -113,10 +113,11 @@ class AlarmFile:
         self.path = path
 
     def write(self, alarms: Sequence[Alarm]) -> None:
+        """Replace all lines; raises RunError if writing fails."""
         write_text(self.path, "".join(map(_line, alarms)))
 
     def append(self, alarms: Sequence[Alarm]) -> None:
-        """Add the alarms of a step."""
+        """Add the alarms of a step; they are on disk when this returns, or a RunError says why not."""
         for alarm in alarms:
             append_line(self.path, _line(alarm))
 

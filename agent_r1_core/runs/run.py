@@ -80,6 +80,7 @@ class Run(RunReader):
         A resumed run keeps its own `config` (see `write_config`), `plugins` and `recipe`.
 
         Args:
+            home: The directory that holds runs; it is created if missing.
             name: The run's name; None takes the first free `<stem>-1`, `<stem>-2`, ...
             force: Replace a run of this name; the old one is deleted when the new one has recorded a step.
 
@@ -105,14 +106,18 @@ class Run(RunReader):
 
     @staticmethod
     def check_free(home: Path | str, name: str | None, *, force: bool = False) -> None:
-        """Raise early what `create` would raise, before anything expensive is prepared."""
+        """Raise early what `create` would raise, ConfigError or RunError, before anything expensive is prepared."""
         if name is not None:
             Run.bring_back(Path(home, checked_name(name)))
             directory.refuse_taken(Path(home, checked_name(name)), force)
 
     @classmethod
     def resume(cls, path: Path | str) -> Run:
-        """Open an existing run for writing and remove what killed writers left; call `truncate_after` next."""
+        """Open an existing run for writing and remove what killed writers left; call `truncate_after` next.
+
+        Raises:
+            RunError: there is no run, it was killed during its setup, or another process is writing it.
+        """
         cls.bring_back(path)
         run = cls.open(path)
         run._lock = RunLock(run.path)
@@ -142,13 +147,13 @@ class Run(RunReader):
         write_text(self.path / "config.yaml", dump(dict(config)))
 
     def append_metrics(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Add the metrics of a step, once per step. They are on disk when this returns."""
+        """Add the metrics of a step, on disk when this returns; raises RunError if the step already has its line."""
         self._writable()
         self._metrics.append(step, metrics)
         self._forget_replaced()
 
     def append_alarms(self, alarms: Sequence[Alarm]) -> None:
-        """Add the health alarms that begin or end with a step."""
+        """Add the health alarms that begin or end with a step; they are on disk when this returns."""
         self._writable()
         self._alarms.append(alarms)
 
@@ -158,7 +163,7 @@ class Run(RunReader):
         self._alarms.write(alarms)
 
     def append_event(self, step: int, event: Kind, text: str) -> None:
-        """Add an event, which happens now."""
+        """Add an event, which happens now; it is on disk when this returns."""
         self._writable()
         self._events.append(Event(time.time(), step, event, text))
 
