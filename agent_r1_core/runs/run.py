@@ -27,7 +27,6 @@ from types import MappingProxyType
 from typing import Any
 
 from agent_r1_core.contracts.metric import Metric
-from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.health.alarm import Alarm
 from agent_r1_core.opening import check_inside
@@ -48,8 +47,6 @@ from agent_r1_core.runs.files import (
 )
 from agent_r1_core.runs.lock import RunLock
 from agent_r1_core.runs.run_reader import RunReader
-from agent_r1_core.runs.trajectory_file import write_trajectories
-from agent_r1_core.trajectory import Trajectory
 
 
 class Run(RunReader):
@@ -166,15 +163,6 @@ class Run(RunReader):
         """Add an event, which happens now; it is on disk when this returns."""
         self._writable()
         self._events.append(Event(time.time(), step, event, text))
-
-    def write_trajectories(
-        self, step: int, trajectories: Sequence[Trajectory], numbers: TokenNumbers | None = None
-    ) -> Path:
-        """Write all trajectories of a step; see `trajectory_file` for the columns."""
-        self._writable()
-        path = self.trajectory_file(step)
-        write_trajectories(path, step, trajectories, numbers)
-        return path
 
     def write_metric_catalogue(self, metrics: Iterable[Metric]) -> None:
         """Record what the metrics of this run mean, for readers without its plugins."""
