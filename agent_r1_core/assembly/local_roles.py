@@ -19,8 +19,8 @@ from agent_r1_core.assembly.components import (
     make_tool_rewards,
     make_tools,
 )
+from agent_r1_core.assembly.roles import check_version
 from agent_r1_core.assembly.task_sets import tool_resources
-from agent_r1_core.errors import EngineError
 from agent_r1_core.rollout import Collector, RolloutSettings
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.tools.threads import ThreadPool
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from agent_r1_core.contracts.engine import Engine, EngineModel
     from agent_r1_core.contracts.token_numbers import TokenNumbers
     from agent_r1_core.contracts.tool import ToolResources
+    from agent_r1_core.errors import EngineError
     from agent_r1_core.learning.learner import CapturedState, Learner
     from agent_r1_core.learning.update import Update
     from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
@@ -142,11 +143,7 @@ class LocalRollouts:
         Raises:
             EngineError: the engine serves another version of the weights than the request names.
         """
-        if request.version not in (None, self._version):
-            raise EngineError(
-                f"a rollout asks for weights of version {request.version}, but the engine serves {self._version}; "
-                "load them first"
-            )
+        check_version(request.version, self._version, "the engine serves")
         return await self.stages[request.split].collector.collect(request, on_episode)
 
     def broken(self) -> EngineError | None:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from agent_r1_core.errors import EngineError
+
 if TYPE_CHECKING:
     from agent_r1_core.contracts.token_numbers import TokenNumbers
     from agent_r1_core.learning.update import Update
@@ -21,6 +23,19 @@ if TYPE_CHECKING:
 Weights = Any
 """A policy's weights on their way from a learner to rollouts: tensors by their Hugging Face names, or what stands for
 them where the two are in different processes. The trainer only passes them on."""
+
+
+def check_version(asked: int | None, served: int | None, who: str) -> None:
+    """Compare the version of the weights that a rollout asks for, None: any, with the one that is served.
+
+    Args:
+        who: the beginning of what is served, for the error: `the engine serves`.
+
+    Raises:
+        EngineError: they differ.
+    """
+    if asked not in (None, served):
+        raise EngineError(f"a rollout asks for weights of version {asked}, but {who} {served}; load them first")
 
 
 class Rollouts(Protocol):

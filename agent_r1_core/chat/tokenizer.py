@@ -74,11 +74,6 @@ class ChatTokenizer:
             raise ModelError(f"{path} holds no tokenizer; copy tokenizer.json there from the model that it comes from")
         return cls(raw, _generation_eos(path), str(path))
 
-    @property
-    def pad_id(self) -> int:
-        """The id for padding; often also an end-of-turn id, so never look for padding by id."""
-        return int(self.raw.pad_token_id) if self.raw.pad_token_id is not None else self.eos_ids[0]
-
     @cached_property
     def vocab_size(self) -> int:
         """Number of ids, added tokens included."""

@@ -17,6 +17,8 @@ _NO_MARKS = bytes(set(range(256)) - set(b'"[]{},:'))
 _SAME_BRACKETS = bytes.maketrans(b"{}", b"[]")
 _PART = 1 << 16
 """Bytes that are looked at together."""
+NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+"""Numbers that JSON lacks, by the strings that stand for them."""
 
 
 def to_json(value: Any) -> str:
@@ -29,10 +31,15 @@ def to_json(value: Any) -> str:
 
 def _finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return name_of(value)
     if isinstance(value, Mapping):
         return {key: _finite(inner) for key, inner in value.items()}
     return [_finite(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def name_of(value: float) -> str:
+    """The string that stands for a number that is not finite."""
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def longest_json(most: int) -> int:

@@ -69,7 +69,12 @@ def mutual_information(logprobs: Sequence[list[float]], own: Sequence[int]) -> f
 
 
 def retrieval_accuracy(logprobs: Sequence[list[float]], own: Sequence[int]) -> float:
-    """The share of actions that are likeliest after their own prompt; a tie of k prompts counts 1/k."""
+    """The share of actions that are likeliest after their own prompt; a tie of k prompts counts 1/k.
+
+    Args:
+        logprobs: log p(z_i | x_j), [n, m], nats.
+        own: the prompt of each action, [n].
+    """
     rows = zip(logprobs, own, strict=True)
     return math.fsum((row[column] == max(row)) / row.count(max(row)) for row, column in rows) / len(own)
 

@@ -153,7 +153,8 @@ class Policy:
         return TokenLogprobs(logprobs[shared], entropy[shared])
 
     def base_model(self) -> Reference:
-        """The model below the adapters, as a reference without weights of its own: the run's first model."""
+        """The model below the adapters, which there must be, as a reference without weights of its own: the run's
+        first model."""
         return _BaseModel(self)
 
     def each_weight(self, dtype: str = "float32") -> Iterator[tuple[str, Tensor]]:

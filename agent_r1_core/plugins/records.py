@@ -78,6 +78,7 @@ class PluginRecord:
     """`AGENT_R1_PLUGIN_API` of its module, if it was read."""
     components: tuple[ComponentRecord, ...] = ()
     file_hash: str | None = None
+    """SHA-256 of a local file."""
     built_in: bool = False
     module: Any = field(default=None, repr=False, compare=False)
     """The imported plugin module or object; None for a plugin of another distribution, which another process read."""

@@ -50,16 +50,18 @@ def written_action(
 
 
 class Demonstration:
-    """The demonstration of one episode."""
+    """The demonstration of one episode.
+
+    Args:
+        observations: whether the tools are called, or the demonstration says what they answered.
+
+    Raises:
+        BadDemonstration: the task has none, or its messages are not of the chat format.
+    """
 
     def __init__(
         self, task: Task, observations: ObservationSource, tokenizer: ChatTokenizer, tool_format: ToolFormat | None
     ) -> None:
-        """Read it; `observations` says whether tools are called, or the demonstration says what they answered.
-
-        Raises:
-            BadDemonstration: the task has none, or its messages are not of the chat format.
-        """
         self._name = f"the demonstration of task {task.id}"
         if not task.demonstration:
             raise BadDemonstration(f"task {task.id} has no demonstration; give it one, or leave it out")

@@ -18,12 +18,12 @@ _ROLES = ("system", "user", "assistant", "tool")
 
 
 def observation_of(value: Any) -> Observation:
-    """An observation as plain data."""
+    """An observation as plain data; raises Unfit if it is none, or breaks its contract."""
     return _observation(value, Plain())
 
 
 def step_of(value: Any) -> Step:
-    """A step as plain data."""
+    """A step as plain data; raises Unfit if it is none, or breaks its contract."""
     if not isinstance(value, Step):
         raise Unfit(f"returned {type(value).__name__}; return Step")
     plain = Plain()
@@ -59,7 +59,7 @@ def step_of(value: Any) -> Step:
 
 
 def message_of(value: Any, plain: Plain, verb: str = "observed") -> Message:
-    """A message as plain data; the verb begins the sentence of an error."""
+    """A message as plain data, or Unfit if it breaks its contract; the sentence begins with the verb."""
     message = plain.copy(value)
     if type(message) is not dict or not all(isinstance(message.get(key), str) for key in ("role", "content")):
         raise Unfit(f"{verb} {shown(message)}, which is not a chat message; give it a role and a content, both text")

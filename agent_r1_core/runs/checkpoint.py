@@ -69,6 +69,9 @@ class Checkpoint:
 
         Args:
             under: the beginning of the names of the files to read, such as `policy/`.
+
+        Raises:
+            RunError: a file is there and cannot be read.
         """
         chosen = {name: checksum for name, checksum in self.checksums.items() if name.startswith(under)}
         return damage_of(self.path, chosen, f"step {self.step}")
@@ -90,7 +93,11 @@ def write_state(folder: Path, record: Mapping[str, Any]) -> None:
 
 
 def inspect(path: Path) -> Checkpoint | str:
-    """The checkpoint in the folder `path`, or what is wrong with it: a file is missing or cut off."""
+    """The checkpoint in the folder `path`, or what is wrong with it: a file is missing or cut off.
+
+    Raises:
+        RunError: a file is there and cannot be read.
+    """
     try:
         record = read_json(path / STATE)
         own = record.pop(_OWN)

@@ -41,6 +41,9 @@ class Checkpoints:
             keep: How many of the newest to keep; at least one is kept.
             metric: Name of the metric by which checkpoints compete; the highest value wins, the earlier one on a tie.
             value: Its value at this step; None, or NaN, where it was not measured.
+
+        Raises:
+            RunError: writing fails (disk full, read-only).
         """
         measured = value if value is not None and math.isfinite(value) else None
         before = max((item for item in self.all() if item.step < step), key=lambda item: item.step, default=None)

@@ -39,7 +39,11 @@ def checksums_of(folder: Path) -> dict[str, int]:
 
 def damage_of(folder: Path, checksums: Mapping[str, int], what: str) -> str | None:
     """What is wrong with the files of a folder, such as `config.json has other bytes than were written`; None: nothing.
-    A display of the work calls them `what`."""
+    A display of the work calls them `what`.
+
+    Raises:
+        RunError: a file is there and cannot be read.
+    """
     with working(f"checking the files of {what}", len(checksums), unit="files") as work:
         for name, checksum in checksums.items():
             try:
@@ -80,7 +84,11 @@ def with_checksums(write: Callable[[Path], None]) -> Callable[[Path], None]:
 
 
 def damage_of_model(folder: Path) -> str | None:
-    """What is wrong with the files of a run's final model; None: nothing, or it has no checksums."""
+    """What is wrong with the files of a run's final model; None: nothing, or it has no checksums.
+
+    Raises:
+        RunError: a file is there and cannot be read.
+    """
     try:
         record = read_json(folder / MODEL_CHECKSUMS)
         checksums, sizes = dict(record["crc32"]), dict(record["files"])

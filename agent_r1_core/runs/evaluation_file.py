@@ -2,7 +2,8 @@
 for each set a file of trajectories, `<name>.parquet` or `<name>.<set>.parquet`, with its first episodes.
 
 The JSON names the lines' file with its checksum, so that two files of different evaluations are never read as one. The
-other files are written first: a JSON file that exists is whole.
+other files are written first: a JSON file that exists is whole. `EvaluationTasks` are the ids of the run's evaluated
+and held-out tasks, in a file of their own.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ def write_evaluation(
         result: JSON-serialisable.
         episodes: one JSON-serialisable object per episode; without any, the result alone is written.
         trajectories: by set, the names of the files beside it that hold trajectories; they are there already.
+
+    Raises:
+        RunError: the file system refuses (full, read-only, gone).
     """
     lines, about = path.with_suffix(".jsonl"), None
     replaced = _named(path) - set(trajectories.values())
@@ -53,7 +57,7 @@ def write_evaluation(
 
 
 def remove_evaluation(path: Path) -> None:
-    """Delete an evaluation with its episodes."""
+    """Delete an evaluation with its episodes; raises RunError if the file system refuses."""
     names = {path.with_suffix(".jsonl").name, *_named(path)}
     remove(path)
     for name in names:

@@ -53,7 +53,7 @@ class EventsFile:
         self.path = path
 
     def append(self, event: Event) -> None:
-        """Add an event; it is on disk when this returns."""
+        """Add an event; it is on disk when this returns, or a RunError says why not."""
         line = json.dumps(asdict(event), ensure_ascii=False, allow_nan=False)
         append_line(self.path, encodable(line) + "\n")
 
@@ -90,7 +90,7 @@ class RunState:
 
     @classmethod
     def of(cls, path: Path, events: Sequence[Event], held: bool) -> RunState:
-        """The state of the run at `path`."""
+        """The state of the run at `path`; `held`: a process holds its lock."""
         last = turning_point(events)
         if last is not None and last.event in ENDS:
             return cls(_KIND_OF_END[last.event], last.text)

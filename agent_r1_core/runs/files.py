@@ -1,8 +1,8 @@
 """Writes files and folders whole or not at all, even when the process is killed.
 
 Data goes to a temporary neighbour first, reaches the disk (fsync), and is then renamed. `clean_leftovers` removes what
-killed writers left. Only one process may write a run (see `lock.py`), so a leftover belongs to nobody. What the file
-system refuses (full, read-only, gone) is a RunError.
+killed writers left. Only one process may write a run (see `lock.py`), so a leftover belongs to nobody. All that write
+or delete raise RunError where the file system refuses (full, read-only, gone); `sync` and `sync_tree` raise OSError.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ def write_file(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
+    """Write `text` in UTF-8, whole or not at all."""
     write_file(path, lambda temporary: _fill(temporary, text))
 
 

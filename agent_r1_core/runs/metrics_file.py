@@ -3,7 +3,7 @@
 Readers ignore a last line that a kill cut off; a resume removes it, and keeps the last of several lines of one step.
 NaN and infinities, which JSON lacks, are the strings "NaN", "Infinity" and "-Infinity" in the file and floats again
 when read. `health.jsonl`, one object for every alarm that begins or ends, follows from these lines and the section
-`health` of the configuration: a resume writes it anew.
+`health` of the configuration: a resume writes it anew. `MetricsFile` is the one, `AlarmFile` the other.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agent_r1_core.contracts.json_text import NOT_FINITE, name_of
 from agent_r1_core.errors import RunError
 from agent_r1_core.health.alarm import Alarm
 from agent_r1_core.opening import parse_json
 from agent_r1_core.runs.files import append_line, parsed_lines, read_lines, write_text
-
-_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 class MetricsFile:
@@ -90,7 +89,7 @@ def damaged_line(path: Path, number: int) -> RunError:
 
 def _number(value: Any) -> float:
     """What `_plain` wrote; raises TypeError or OverflowError if it wrote something else."""
-    number = _NOT_FINITE.get(value, value)
+    number = NOT_FINITE.get(value, value)
     if not isinstance(number, int | float):
         raise TypeError(f"{value!r} is no number")
     float(number)
@@ -101,9 +100,7 @@ def _plain(value: float) -> float | int | str:
     if isinstance(value, int):
         return int(value)
     number = float(value)
-    if math.isfinite(number):
-        return number
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+    return number if math.isfinite(number) else name_of(number)
 
 
 class AlarmFile:
@@ -113,10 +110,11 @@ class AlarmFile:
         self.path = path
 
     def write(self, alarms: Sequence[Alarm]) -> None:
+        """Replace all lines; raises RunError if writing fails."""
         write_text(self.path, "".join(map(_line, alarms)))
 
     def append(self, alarms: Sequence[Alarm]) -> None:
-        """Add the alarms of a step."""
+        """Add the alarms of a step; they are on disk when this returns, or a RunError says why not."""
         for alarm in alarms:
             append_line(self.path, _line(alarm))
 

@@ -30,7 +30,7 @@ class ModelFiles:
         self.folder = folder
 
     def keep(self, model: Path) -> None:
-        """Copy the files of the folder `model`, once: what was kept before stays."""
+        """Copy the files of the folder `model`, once: what was kept before stays; raises RunError if writing fails."""
         if not self.folder.is_dir():
             write_folder(self.folder, lambda target: _copy(model, target))
 

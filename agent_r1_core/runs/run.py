@@ -27,7 +27,6 @@ from types import MappingProxyType
 from typing import Any
 
 from agent_r1_core.contracts.metric import Metric
-from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.health.alarm import Alarm
 from agent_r1_core.opening import check_inside
@@ -48,8 +47,6 @@ from agent_r1_core.runs.files import (
 )
 from agent_r1_core.runs.lock import RunLock
 from agent_r1_core.runs.run_reader import RunReader
-from agent_r1_core.runs.trajectory_file import write_trajectories
-from agent_r1_core.trajectory import Trajectory
 
 
 class Run(RunReader):
@@ -80,6 +77,7 @@ class Run(RunReader):
         A resumed run keeps its own `config` (see `write_config`), `plugins` and `recipe`.
 
         Args:
+            home: The directory that holds runs; it is created if missing.
             name: The run's name; None takes the first free `<stem>-1`, `<stem>-2`, ...
             force: Replace a run of this name; the old one is deleted when the new one has recorded a step.
 
@@ -105,14 +103,18 @@ class Run(RunReader):
 
     @staticmethod
     def check_free(home: Path | str, name: str | None, *, force: bool = False) -> None:
-        """Raise early what `create` would raise, before anything expensive is prepared."""
+        """Raise early what `create` would raise, ConfigError or RunError, before anything expensive is prepared."""
         if name is not None:
             Run.bring_back(Path(home, checked_name(name)))
             directory.refuse_taken(Path(home, checked_name(name)), force)
 
     @classmethod
     def resume(cls, path: Path | str) -> Run:
-        """Open an existing run for writing and remove what killed writers left; call `truncate_after` next."""
+        """Open an existing run for writing and remove what killed writers left; call `truncate_after` next.
+
+        Raises:
+            RunError: there is no run, it was killed during its setup, or another process is writing it.
+        """
         cls.bring_back(path)
         run = cls.open(path)
         run._lock = RunLock(run.path)
@@ -142,13 +144,13 @@ class Run(RunReader):
         write_text(self.path / "config.yaml", dump(dict(config)))
 
     def append_metrics(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Add the metrics of a step, once per step. They are on disk when this returns."""
+        """Add the metrics of a step, on disk when this returns; raises RunError if the step already has its line."""
         self._writable()
         self._metrics.append(step, metrics)
         self._forget_replaced()
 
     def append_alarms(self, alarms: Sequence[Alarm]) -> None:
-        """Add the health alarms that begin or end with a step."""
+        """Add the health alarms that begin or end with a step; they are on disk when this returns."""
         self._writable()
         self._alarms.append(alarms)
 
@@ -158,18 +160,9 @@ class Run(RunReader):
         self._alarms.write(alarms)
 
     def append_event(self, step: int, event: Kind, text: str) -> None:
-        """Add an event, which happens now."""
+        """Add an event, which happens now; it is on disk when this returns."""
         self._writable()
         self._events.append(Event(time.time(), step, event, text))
-
-    def write_trajectories(
-        self, step: int, trajectories: Sequence[Trajectory], numbers: TokenNumbers | None = None
-    ) -> Path:
-        """Write all trajectories of a step; see `trajectory_file` for the columns."""
-        self._writable()
-        path = self.trajectory_file(step)
-        write_trajectories(path, step, trajectories, numbers)
-        return path
 
     def write_metric_catalogue(self, metrics: Iterable[Metric]) -> None:
         """Record what the metrics of this run mean, for readers without its plugins."""

@@ -96,7 +96,7 @@ class RunReader:
 
     def health(self, steps: int | None = None) -> str:
         """The verdict on the run, one to three lines: healthy, or which alarms stand, since when; not known where
-        nobody watched.
+        nobody watched. `steps` that it has recorded are counted if left out.
         """
         alarms = self.alarms() if self._alarms.path.is_file() else None
         return verdict(alarms, self.last_step() if steps is None else steps)

@@ -41,6 +41,7 @@ def write_trajectories(
     """Write the trajectories of `step`, whole or not at all; None: of an evaluation of a finished policy.
 
     Raises:
+        RunError: writing fails (disk full, read-only).
         ValueError: `numbers`, what an update knew of a trajectory's tokens, are not as many as its ids.
     """
     import pyarrow as pa
@@ -75,13 +76,20 @@ def read_trajectories(path: Path, dropped: bool = True) -> list[Trajectory]:
 
     Args:
         dropped: with the episodes that were dropped, which come last and have failed.
+
+    Raises:
+        RunError: the file is missing, damaged, or of another version.
     """
     with naming_damage(path):
         return [trajectory_of(row) for row in _rows(path, None, dropped)]
 
 
 def read_advantages(path: Path, dropped: bool = True) -> list[list[float] | None]:
-    """The advantages of a file, one row per trajectory over the ids of all its segments; None: not trained on."""
+    """The advantages of a file, one row per trajectory over the ids of all its segments; None: not trained on.
+
+    Raises:
+        RunError: the file is missing, damaged, or of another version.
+    """
     with naming_damage(path):
         return [row["advantages"] for row in _rows(path, ["advantages"], dropped)]
 
@@ -89,13 +97,20 @@ def read_advantages(path: Path, dropped: bool = True) -> list[list[float] | None
 def read_token_numbers(path: Path, dropped: bool = True) -> list[dict[str, list[float] | None]]:
     """What the update knew of the tokens of a file's trajectories: the numbers that `TokenNumbers` names, one row per
     trajectory over the ids of all its segments; None: nothing of this kind.
+
+    Raises:
+        RunError: the file is missing, damaged, or of another version.
     """
     with naming_damage(path):
         return [{name: row[name] for name in NUMBERS} for row in _rows(path, list(NUMBERS), dropped)]
 
 
 def read_task_keys(path: Path) -> set[str]:
-    """The keys, as `task_key` gives them, of the tasks that a file has episodes of which were not dropped."""
+    """The keys, as `task_key` gives them, of the tasks that a file has episodes of which were not dropped.
+
+    Raises:
+        RunError: the file is missing, damaged, or of another version.
+    """
     with naming_damage(path):
         rows = _rows(path, ["task_id", "task"], dropped=False)
         tasks = ((row["task_id"], json.loads(row["task"])) for row in rows)

@@ -88,7 +88,7 @@ def record(folder: Path, name: str = "small", steps: int = 3) -> Path:
 def record_step(run: Run, step: int) -> None:
     """What training writes at the end of a step."""
     episodes = step_episodes(step)
-    run.write_trajectories(step, episodes, numbers(episodes))
+    write_trajectories(run.trajectory_file(step), step, episodes, numbers(episodes))
     run.append_metrics(step, {"reward/mean": step / 10, "time/step": 2.0, "update/loss": float("nan")})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_ray.dispatcher import SILENCE
+from agent_r1_ray.jobs import SILENCE
 from agent_r1_ray.remote import Place, answer, end
 
 if TYPE_CHECKING:

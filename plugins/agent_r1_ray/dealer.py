@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from agent_r1_core.errors import EngineError
+from agent_r1_core.assembly.roles import check_version
 from agent_r1_core.rollout.plan import EpisodePlan
 from agent_r1_core.trajectory import EndStatus, Trajectory
 from agent_r1_ray.jobs import Job, Report, WorkerLost
@@ -64,10 +64,7 @@ class Dealer:
             ConfigError, ModelError, PluginError: a problem that no retry can solve.
         """
         served = None if self._weights is None else self._weights[1]
-        if version not in (None, served):
-            raise EngineError(
-                f"a rollout asks for weights of version {version}, but the workers serve {served}; load them first"
-            )
+        check_version(version, served, "the workers serve")
         if not plans:
             return
         call, number = Call(on_finished, len(plans), asyncio.get_running_loop().create_future()), next(self._ids)

@@ -16,11 +16,9 @@ from typing import Any
 from agent_r1_core.errors import AgentR1Error, EngineError, LearnerLost
 from agent_r1_core.rollout.result import CallCounts
 from agent_r1_ray.dealer import Dealer
-from agent_r1_ray.jobs import PATIENCE, NoRoom, RolloutWorker, WorkerLost
+from agent_r1_ray.jobs import PATIENCE, SILENCE, NoRoom, RolloutWorker, WorkerLost
 from agent_r1_ray.seats import Seat
 
-SILENCE = 30.0
-"""Seconds without a report, which a living worker sends every few, until it counts as hung."""
 REPORTS = 50
 """Reports in a second of all workers together, about; many workers tell of several episodes at once."""
 STARTS = 3

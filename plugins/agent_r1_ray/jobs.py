@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 PATIENCE = 5.0
 """Seconds until a worker reports though nothing has happened."""
+BEAT = 5.0
+"""Seconds between two questions whether an actor still lives."""
+SILENCE = 30.0
+"""Seconds without an answer, which a living worker gives every few, until it counts as hung."""
 
 
 @dataclass(frozen=True)

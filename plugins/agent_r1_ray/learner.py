@@ -17,8 +17,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError
 
 from agent_r1_core.errors import AgentR1Error, ConfigError, LearnerLost, ModelError, PluginError
-from agent_r1_ray.dispatcher import SILENCE
-from agent_r1_ray.jobs import WorkerLost
+from agent_r1_ray.jobs import BEAT, SILENCE, WorkerLost
 from agent_r1_ray.rank import LearnerActor
 from agent_r1_ray.remote import Place, answer, end, ours, placed
 
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
     from agent_r1_core.learning.update import Update
     from agent_r1_core.trajectory import Group
     from agent_r1_ray.cluster import Placement
-
-_BEAT = 5.0
-"""Seconds between two questions whether a rank still lives."""
 
 
 class RayLearner:
@@ -159,7 +155,7 @@ class RayLearner:
     async def _beat(self) -> None:
         """Ask all ranks again and again whether they live."""
         while True:
-            await asyncio.sleep(_BEAT)
+            await asyncio.sleep(BEAT)
             missing = await self._missing()
             if missing is not None:
                 self._lose(missing)
@@ -216,7 +212,7 @@ def _wait(ranks: Sequence[ActorHandle[Any]], references: Sequence[Any]) -> None:
     pending = list(references)
     try:
         while pending:
-            done, pending = ray.wait(pending, num_returns=len(pending), timeout=_BEAT)
+            done, pending = ray.wait(pending, num_returns=len(pending), timeout=BEAT)
             ray.get(done)
             _beat_once(ranks if pending else ())
     except RayError as error:

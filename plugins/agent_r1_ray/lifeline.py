@@ -63,22 +63,15 @@ class Lifeline:
 
     def _watch(self, services: Mapping[str, str]) -> None:
         held: dict[str, socket.socket] = {}
-        refused: dict[str, float] = {}  # since when
+        refused: dict[str, float] = {}
         with self._closed, selectors.DefaultSelector() as watched:
             watched.register(self._closed, selectors.EVENT_READ)
             while True:
                 for name in services.keys() - held.keys():
-                    try:
-                        held[name] = _connected(services[name])
-                    except ConnectionError:
-                        now = time.monotonic()
-                        if now - refused.setdefault(name, now) >= self._patience[name]:
-                            self._end(name, services[name])
-                        continue
-                    except OSError:  # a machine that is slow to answer
-                        continue
-                    refused.pop(name, None)
-                    watched.register(held[name], selectors.EVENT_READ, name)
+                    connection = self._connect(name, services[name], refused)
+                    if connection is not None:
+                        held[name] = connection
+                        watched.register(connection, selectors.EVENT_READ, name)
                 changed = [key for key, _ in watched.select(_PERIOD)]
                 if any(key.fileobj is self._closed for key in changed):
                     break
@@ -88,6 +81,20 @@ class Lifeline:
                         held.pop(key.data).close()
         for one in held.values():
             one.close()
+
+    def _connect(self, name: str, address: str, refused: dict[str, float]) -> socket.socket | None:
+        """A connection to a service, or None; `refused` says since when. End if it has refused for too long."""
+        try:
+            connection = _connected(address)
+        except ConnectionError:
+            now = time.monotonic()
+            if now - refused.setdefault(name, now) >= self._patience[name]:
+                self._end(name, address)
+            return None
+        except OSError:  # a machine that is slow to answer
+            return None
+        refused.pop(name, None)
+        return connection
 
     def _end(self, name: str, address: str) -> None:
         try:

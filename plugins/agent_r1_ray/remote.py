@@ -13,12 +13,10 @@ from ray.actor import ActorHandle
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from agent_r1_ray.jobs import NoRoom, WorkerLost
+from agent_r1_ray.jobs import BEAT, NoRoom, WorkerLost
 
 ROOM = 120.0
 """Seconds that an actor may wait for free resources, or be silent while it starts."""
-_BEAT = 5.0
-"""Seconds between two questions whether an actor still lives."""
 
 
 async def answer(reference: Any) -> Any:
@@ -43,7 +41,7 @@ async def answer_of_living(actor: ActorHandle[Any], reference: Any) -> Any:
     """
     call = asyncio.ensure_future(answer(reference))
     try:
-        while not (await asyncio.wait([call], timeout=_BEAT))[0]:
+        while not (await asyncio.wait([call], timeout=BEAT))[0]:
             try:
                 await asyncio.wait_for(answer(actor.place.remote()), ROOM)
             except TimeoutError:

@@ -38,7 +38,8 @@ class RaySite:
         self._crew = Crew()
 
     def hardware(self, resolved: ResolvedConfig, dtype: str, folder: Path) -> Hardware:
-        """Device, precision and threads of every worker.
+        """Device, precision and threads of every worker. For `auto` every GPU is taken to compute in bfloat16: the
+        controller cannot ask those of other machines. Where one does not, set model.dtype.
 
         Raises:
             ConfigError: one role has GPUs, and the other none; or there is nothing to off-load from.

@@ -25,6 +25,7 @@ from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.metrics.scorers import exact_match_score, f1_score, substring_match_score
 from agent_r1_core.runs.evaluation_file import EvaluationTasks, write_evaluation
 from agent_r1_core.runs.run import Run
+from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.testing import ScriptedPolicy
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.trajectory import CallRecord, EndStatus, Group
@@ -177,7 +178,7 @@ def test_the_best_of_several_checkpoints_on_these_very_tasks_is_called_so(tmp_pa
 def test_tasks_that_were_trained_on_are_called_so(tmp_path: Path) -> None:
     trained, fresh = make_task("a", "Where?", ("Rome",)), make_task("b", "Where?", ("Rome",))
     with Run.create(tmp_path, "run", {}, []) as run:
-        run.write_trajectories(1, [make_trajectory(task=trained)])
+        write_trajectories(run.trajectory_file(1), 1, [make_trajectory(task=trained)])
         run.append_metrics(1, {})
         run.checkpoints.save(1, lambda folder: None)
     source = ModelSource(run.policy().folder, "run", run.path, run.policy())

@@ -53,6 +53,7 @@ class RunSummary:
     sentence: str | None
     """The state in words."""
     recipe: str | None
+    """Its name; None where the run does not say it."""
     algorithm: str | None
     model: str | None
     step: int | None

@@ -10,6 +10,7 @@ from agent_r1_core.assembly.model_source import ModelSource
 from agent_r1_core.evaluation.provenance import corpus, provenance
 from agent_r1_core.runs.evaluation_file import EvaluationTasks
 from agent_r1_core.runs.run import Run
+from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.trajectory import Task
 
@@ -20,7 +21,7 @@ def run(tmp_path: Path) -> Run:
     with Run.create(tmp_path, "first", {}, []) as made:
         made.write_evaluation_tasks(EvaluationTasks({"dev": ("a", "b"), "test": ("c",)}))
         for step in (1, 2, 3):
-            made.write_trajectories(step, [make_trajectory(task=task(f"t{step}"))] * 2)
+            write_trajectories(made.trajectory_file(step), step, [make_trajectory(task=task(f"t{step}"))] * 2)
             made.append_metrics(step, {})
             value = 1.0 if step == 2 else 0.5
             made.checkpoints.save(step, lambda folder: None, keep=9, metric="eval/dev/exact_match", value=value)

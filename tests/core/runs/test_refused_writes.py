@@ -17,6 +17,7 @@ from agent_r1_core.errors import RunError
 from agent_r1_core.health.alarm import Alarm
 from agent_r1_core.runs.evaluation_file import EvaluationTasks
 from agent_r1_core.runs.run import Run
+from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.testing.trajectories import make_trajectory
 
 ALARM = Alarm(1, "group_std", "begins", 0.0, 0.1, 1, True, "the spread has fallen")
@@ -66,7 +67,7 @@ def train_resume_and_replace(home: Path, model: Path) -> None:
         run.write_evaluation_tasks(EvaluationTasks({}))
         run.write_metric_catalogue([])
         for step in (1, 2):
-            run.write_trajectories(step, [make_trajectory()])
+            write_trajectories(run.trajectory_file(step), step, [make_trajectory()])
             run.write_evaluation(f"step_{step:06d}", {}, step, [{"task": "a"}])
             run.append_metrics(step, {})
             run.append_alarms([ALARM])
@@ -108,7 +109,7 @@ def test_a_full_disk_is_named_at_every_write(tmp_path: Path, model: Path) -> Non
             lambda: run.keep_model_files(model),
             lambda: run.write_config({"seed": 0}),
             lambda: run.write_evaluation_tasks(EvaluationTasks({})),
-            lambda: run.write_trajectories(1, [make_trajectory()]),
+            lambda: write_trajectories(run.trajectory_file(1), 1, [make_trajectory()]),
             lambda: run.write_evaluation("mine", {}),
             lambda: run.append_metrics(1, {}),
             lambda: run.append_alarms([ALARM]),

@@ -10,6 +10,7 @@ from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.runs.evaluation_file import EvaluationTasks
 from agent_r1_core.runs.model_files import ModelFiles
 from agent_r1_core.runs.run import Run
+from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.testing.trajectories import make_trajectory
 
 CONFIG = {"seed": 0, "training": {"lr": 1e-6, "steps": 30}, "model": {"name": "tiny", "lora": None}} | {
@@ -31,7 +32,7 @@ def save_policy(folder: Path) -> None:
 def train_some(run: Run, first: int, last: int) -> None:
     """Steps as a trainer writes them, with an evaluation and a checkpoint at every second one."""
     for step in range(first, last + 1):
-        run.write_trajectories(step, [make_trajectory(reward=float(step))])
+        write_trajectories(run.trajectory_file(step), step, [make_trajectory(reward=float(step))])
         if step % 2 == 0:
             run.write_evaluation(f"step_{step:06d}", {"n": 1}, step=step, episodes=[{"task": "a"}])
         run.append_metrics(step, {"reward/mean": step})
@@ -134,7 +135,6 @@ def test_a_run_that_is_open_for_reading_is_not_written(tmp_path: Path) -> None:
     run = Run.open(tmp_path / "first")
     for write in (
         lambda: run.append_metrics(1, {}),
-        lambda: run.write_trajectories(1, []),
         lambda: run.truncate_after(0),
         lambda: run.write_model(save_policy),
         lambda: run.write_config({}),

@@ -14,6 +14,7 @@ import pytest
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.run import Run
+from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.testing.trajectories import make_trajectory
 from agent_r1_core.training.api import resolve
 from agent_r1_core.training.resume import (
@@ -114,7 +115,7 @@ def run(tmp_path: Path) -> Run:
     """A run of six steps, with checkpoints after the second, fourth and sixth."""
     with Run.create(tmp_path, "run", {}, []) as made:
         for step in range(1, 7):
-            made.write_trajectories(step, [make_trajectory(reward=float(step))])
+            write_trajectories(made.trajectory_file(step), step, [make_trajectory(reward=float(step))])
             made.append_metrics(step, {"reward/mean": step})
             if step % 2 == 0:
                 made.checkpoints.save(step, save_policy, keep=9)

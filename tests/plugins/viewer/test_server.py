@@ -16,6 +16,7 @@ from agent_r1_viewer.run_answer import UNREADABLE
 from asking import client, told, tree
 
 from agent_r1_core.runs.run import Run
+from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.testing.recorded_run import HOSTILE, record, record_step
 
 
@@ -160,7 +161,7 @@ def test_a_long_text_is_cut_and_can_be_asked_for(tmp_path: Path) -> None:
         one.turns[0].observation[0]["content"] = "a" * 10_000_000
         one.turns[1].text = "b" * 20_001
         one.segments[0].append_context([65] * 30_000)
-        opened.write_trajectories(2, [one])
+        write_trajectories(opened.trajectory_file(2), 2, [one])
     place = ("runs", "small", "steps", 2, "episodes", 0)
     with client(tmp_path) as asked:
         found = told(asked, *place)

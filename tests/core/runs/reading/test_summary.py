@@ -12,6 +12,7 @@ from agent_r1_core.errors import RunError
 from agent_r1_core.runs.reading.metrics_tail import MetricsTail
 from agent_r1_core.runs.reading.summary import POINTS, RunSummary, SummaryReader, read_sections
 from agent_r1_core.runs.run import Run
+from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.testing.trajectories import make_trajectory
 
 CONFIG = {
@@ -142,7 +143,7 @@ def test_damaged_lines_are_one_sentence(run: Run) -> None:
 def test_metrics_that_are_missing_are_missed_once_there_was_a_step(run: Run) -> None:
     for step in (1, 2):  # those of the first come before its metrics
         assert RunSummary.of(run).problem is None
-        run.write_trajectories(step, [make_trajectory()])
+        write_trajectories(run.trajectory_file(step), step, [make_trajectory()])
     problem = RunSummary.of(run).problem
     assert problem is not None
     assert "has episodes of training, but no metrics.jsonl" in problem
