@@ -19,7 +19,7 @@ from agent_r1_core.contracts.score import DeclaredScore
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.plugins.kinds import KINDS
 from agent_r1_core.plugins.records import Findings
-from agent_r1_core.plugins.registry import option_problems
+from agent_r1_core.plugins.validation import validate
 
 if TYPE_CHECKING:
     from agent_r1_core.plugins.records import ComponentRecord, PluginRecord
@@ -85,9 +85,9 @@ def check_registered(registry: Registry, record: ComponentRecord) -> list[str]:
         return []
     if record.preset is None:
         return check_component(record.kind, loaded.cls)
-    required = {name for name, field in loaded.cls.Config.model_fields.items() if field.is_required()}
-    problems = option_problems(loaded.cls, loaded.preset_config)
-    return [f"preset option {key} {problem}" for key, problem in problems.items() if key not in required]
+    left_to_the_recipe = loaded.cls.Config.model_fields.keys() - loaded.preset_config.keys()
+    _, problems = validate(loaded.cls.Config, loaded.preset_config)
+    return [f"preset option {key} {problem}" for key, problem in problems if key not in left_to_the_recipe]
 
 
 def check_command(function: Callable[..., Any]) -> list[str]:
@@ -113,9 +113,8 @@ def check_available(registry: Registry, record: ComponentRecord) -> str | None:
     if KINDS[record.kind].functions:
         return None
     loaded = registry.load(record.kind, record.qualified)
-    if option_problems(loaded.cls, loaded.preset_config):
-        return None
-    return loaded.cls.unavailable(loaded.cls.Config.model_validate(loaded.preset_config))
+    config, _ = validate(loaded.cls.Config, loaded.preset_config)
+    return None if config is None else loaded.cls.unavailable(config)
 
 
 def _check_config(cls: type[Component], base: type[Component]) -> list[str]:

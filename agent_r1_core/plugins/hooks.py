@@ -13,7 +13,8 @@ import pluggy
 
 from agent_r1_core.errors import describe_error
 from agent_r1_core.hookspecs import PLUGIN_API, PROJECT
-from agent_r1_core.plugins.kinds import HOOKS, KINDS, Kind, did_you_mean
+from agent_r1_core.nearest import did_you_mean
+from agent_r1_core.plugins.kinds import HOOKS, KINDS, Kind
 from agent_r1_core.plugins.records import ComponentRecord
 from agent_r1_core.specs import ComponentSpec, Preset
 
