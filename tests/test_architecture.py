@@ -23,7 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "specs": set(),
     "hookspecs": {"specs"},
     "plugins": {"specs", "hookspecs", "folders", "nearest", *CONTRACTS},
-    "config": {"health", "metrics", "plugins", *CONTRACTS},
+    "config": {"health", "metrics", "plugins", "specs", *CONTRACTS},
     "metrics": {"nearest", *CONTRACTS},
     "health": {"metrics", *CONTRACTS},
     "records": {"parquet", "work", *CONTRACTS},

@@ -20,6 +20,7 @@ from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.plugins.kinds import KINDS
 from agent_r1_core.plugins.records import Findings
 from agent_r1_core.plugins.validation import validate
+from agent_r1_core.specs import SiteSpec
 
 if TYPE_CHECKING:
     from agent_r1_core.plugins.records import ComponentRecord, PluginRecord
@@ -76,8 +77,7 @@ def check_registered(registry: Registry, record: ComponentRecord) -> list[str]:
     """What is wrong with a registered name: its target, its class, the options that its preset sets."""
     try:
         if KINDS[record.kind].functions:
-            function = registry.function(record.kind, record.qualified)
-            return check_command(function) if record.kind == "command" else check_site(function)
+            return _FUNCTIONS[record.kind](registry.function(record.kind, record.qualified))
         loaded = registry.load(record.kind, record.qualified)
     except AgentR1Error as error:
         return [str(error)]
@@ -110,6 +110,8 @@ def check_site(function: Callable[..., Any]) -> list[str]:
 
 def check_available(registry: Registry, record: ComponentRecord) -> str | None:
     """Why a valid component cannot be used on this machine with its default options; None if it can."""
+    if isinstance(record.spec, SiteSpec):
+        return record.spec.unavailable()
     if KINDS[record.kind].functions:
         return None
     loaded = registry.load(record.kind, record.qualified)
@@ -278,6 +280,8 @@ def _check_tool_format(tool_format: Any) -> list[str]:
     return problems
 
 
+_FUNCTIONS = {"command": check_command, "site": check_site}
+"""By kind, what looks at a component that is a function."""
 _SPECIFIC = {
     "tool": _check_tool,
     "reward": _check_reward,
@@ -285,3 +289,4 @@ _SPECIFIC = {
     "algorithm": _check_algorithm,
     "tool_format": _check_tool_format,
 }
+"""By kind, what looks at an instance of a component's class."""
