@@ -25,9 +25,10 @@ from agent_r1_cli import (
     train_command,
 )
 from agent_r1_cli.guard import INTERRUPTED, Debug, guarded, show_tracebacks
+from agent_r1_cli.help_text import SETTINGS, Command
 from agent_r1_cli.leaving import leave_in_time
 from agent_r1_cli.output import show_logged_warnings
-from agent_r1_cli.plugin_commands import SETTINGS, Command, Commands
+from agent_r1_cli.plugin_commands import Commands
 from agent_r1_core import __version__
 
 EPILOG = """\b

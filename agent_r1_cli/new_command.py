@@ -39,7 +39,7 @@ def new(kind: KindArgument, name: NameArgument, folder: Folder = None) -> None:
     agent-r1 new tool word_count
     agent-r1 new reward brief --dir my-reward
     """
-    from agent_r1_core.plugins import did_you_mean
+    from agent_r1_core.nearest import did_you_mean
 
     if kind not in KINDS:
         hint = did_you_mean(kind, KINDS)

@@ -1,54 +1,27 @@
-"""Commands of plugins, beside those of agent-r1 itself, which they never replace, and how a command shows its help.
+"""Commands of plugins, beside those of agent-r1 itself, which they never replace.
 
-Typer writes `[[RECIPE] [KEY=VALUE]...]...` and `[RECIPE] [KEY=VALUE]... <list[str]>` where a person writes
-`[RECIPE] [KEY=VALUE]...`. Lines after `\\b` in a docstring, such as examples, keep their line breaks.
-
-Commands of plugins are looked for where commands are listed, or where a word is none of agent-r1's own. What plugins
-offer is remembered until a folder of `sys.path`, or a file that declares a plugin, changes: `--help` then imports no
-plugin.
+They are looked for where commands are listed, or where a word is none of agent-r1's own. What plugins offer is
+remembered until a folder of `sys.path`, or a file that declares a plugin, changes: `--help` then imports no plugin.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from agent_r1_cli.guard import guarded, tell
+from agent_r1_cli.help_text import SETTINGS, Command
 from agent_r1_core import __version__
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.folders import cache_dir
 from agent_r1_core.opening import read_json
-
-SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-"""Context settings of every group: help fills a terminal of up to 100 columns."""
-
-_TYPE = re.compile(r" <[^<>]*>$")
-_BRACKETS_TWICE = re.compile(r"\[(\[.*\].*)\](\.\.\.)?$")
-_BRACES = re.compile(r"\{(.*)\}$")
-
-
-class Command(TyperCommand):
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        pieces = super().collect_usage_pieces(ctx)
-        return [_BRACES.sub(r"\1", _BRACKETS_TWICE.sub(r"\1", piece)) for piece in pieces]
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        for kind in ("argument", "option"):
-            parameters = [parameter for parameter in self.get_params(ctx) if parameter.param_type_name == kind]
-            rows = [row for parameter in parameters if (row := parameter.get_help_record(ctx)) is not None]
-            if kind == "argument":
-                rows = [(_TYPE.sub("", name), text) for name, text in rows]
-            if rows:
-                with formatter.section(f"{kind.capitalize()}s"):
-                    formatter.write_dl(rows)
 
 
 class Commands(TyperGroup):

@@ -118,7 +118,8 @@ def _rows(plugin: PluginRecord, findings: Findings) -> list[tuple[str, str, str,
 
 
 def _check_kind(kind: str | None) -> None:
-    from agent_r1_core.plugins import KINDS, did_you_mean
+    from agent_r1_core.nearest import did_you_mean
+    from agent_r1_core.plugins import KINDS
 
     if kind is not None and kind not in KINDS:
         hint = did_you_mean(kind, KINDS)

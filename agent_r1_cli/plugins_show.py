@@ -61,7 +61,7 @@ def show(
 def _find(registry: Registry, name: str, kind: str | None) -> ComponentRecord:
     """The component of that name, of any kind unless one is given."""
     from agent_r1_core.errors import AmbiguousComponent, UnknownComponent
-    from agent_r1_core.plugins import did_you_mean
+    from agent_r1_core.nearest import did_you_mean
 
     if kind is not None:
         return registry.find(kind, name)

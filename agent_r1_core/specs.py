@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any, ClassVar
 
 
@@ -102,6 +103,7 @@ class CommandSpec(ComponentSpec):
     kind = "command"
 
 
+@dataclass(frozen=True)
 class SiteSpec(ComponentSpec):
     """Declares a site, where the workers of a run are; its target is a function that opens one (`OpenSite`).
 
@@ -109,3 +111,15 @@ class SiteSpec(ComponentSpec):
     """
 
     kind = "site"
+
+    needs: tuple[str, ...] = ()
+    """Packages that it imports when it opens, by the names of their modules."""
+    install: str = ""
+    """The command that installs them, for messages."""
+
+    def unavailable(self) -> str | None:
+        """Which of its packages this machine lacks and what to do; None: it has all of them."""
+        lacking = [name for name in self.needs if find_spec(name) is None]
+        what = f"run: {self.install}" if self.install else "install what is missing"
+        verb = "is" if len(lacking) == 1 else "are"
+        return f"needs {' and '.join(lacking)}, which {verb} not installed; {what}" if lacking else None

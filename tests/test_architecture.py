@@ -11,6 +11,7 @@ ALLOWED: dict[str, set[str]] = {
     "attribute_texts": set(),
     "errors": set(),
     "folders": set(),
+    "nearest": set(),
     "opening": {"errors"},
     "seeds": set(),
     "terminal": set(),
@@ -21,9 +22,9 @@ ALLOWED: dict[str, set[str]] = {
     "contracts": {"trajectory", "errors", "opening"},
     "specs": set(),
     "hookspecs": {"specs"},
-    "plugins": {"specs", "hookspecs", "folders", *CONTRACTS},
-    "config": {"health", "metrics", "plugins", *CONTRACTS},
-    "metrics": {"plugins", *CONTRACTS},
+    "plugins": {"specs", "hookspecs", "folders", "nearest", *CONTRACTS},
+    "config": {"health", "metrics", "plugins", "specs", *CONTRACTS},
+    "metrics": {"nearest", *CONTRACTS},
     "health": {"metrics", *CONTRACTS},
     "records": {"parquet", "work", *CONTRACTS},
     "engines": {"models", *CONTRACTS},
@@ -90,7 +91,7 @@ READ_BY_LIBRARIES = {
 
 CLI = {
     "assembly", "metrics", "health", "training", "evaluation", "rollout", "tools", "runs", "config",
-    "plugins", "chat", "folders", "seeds", "terminal", "work", *CONTRACTS
+    "plugins", "chat", "folders", "nearest", "seeds", "terminal", "work", *CONTRACTS
 }  # fmt: skip
 PLUGINS = {"engines", "learning", "chat"}
 """Beside the public names of agent_r1_core, errors and contracts."""

@@ -17,6 +17,7 @@ from agent_r1_core.config.keys import Key, key_text
 from agent_r1_core.errors import PluginError
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.scorers import SCORES
+from agent_r1_core.specs import SiteSpec
 
 if TYPE_CHECKING:
     from agent_r1_core.config.components import ResolvedBlock
@@ -264,16 +265,14 @@ def _distributed(setup: Setup) -> None:
 
 
 def _site(setup: Setup) -> None:
-    """Check that a plugin offers the site, and that Ray is there for its own."""
-    name = setup.config.distributed.site
+    """Check that a plugin offers the site, and that its packages are there."""
     try:
-        setup.registry.find("site", name)
+        site = setup.registry.find("site", setup.config.distributed.site).spec
     except PluginError as error:
         setup.problems.add(("distributed", "site"), f"names no site: {error}")
-    if name == "ray" and find_spec("ray") is None:
-        setup.unavailable["distributed"] = (
-            "distributed.rollout_workers needs Ray, which is not installed; run: pip install 'agent-r1[distributed]'"
-        )
+        return
+    if isinstance(site, SiteSpec) and (reason := site.unavailable()):
+        setup.unavailable["distributed"] = f"distributed.rollout_workers {reason}"
 
 
 def _gpus_of_an_engine(setup: Setup) -> None:

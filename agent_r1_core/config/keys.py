@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
-Key = tuple[str | int, ...]
-"""The place of a value: `("tools", 0, "top_k")` is written `tools[0].top_k`."""
+from agent_r1_core.plugins.validation import Key, key_text
 
-
-def key_text(key: Iterable[str | int]) -> str:
-    """`tools[0].top_k`."""
-    text = ""
-    for part in key:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text
+__all__ = ["Key", "key_text", "nearest", "parse_key"]
 
 
 def parse_key(text: str) -> tuple[str, ...] | None:

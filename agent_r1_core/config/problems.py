@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.config.keys import Key, key_text, nearest
 from agent_r1_core.contracts.component import RUN_NAME
 from agent_r1_core.errors import AgentR1Error, ConfigError
+from agent_r1_core.plugins.validation import WrongValue, short, wrong_values
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -55,18 +56,16 @@ class Problems:
 
     def add_validation(self, error: ValidationError, value: Any, at: Key, valid: Collection[str]) -> None:
         """Note every problem that pydantic found in the value at `at`."""
-        sentences: dict[Key, list[str]] = {}
-        for item in error.errors(include_url=False):
-            place = _place(item["loc"], value, missing=item["type"] == "missing")
-            key = (*at, *place)
-            if key not in sentences and len(sentences) >= MOST_PROBLEMS:
+        found: dict[Key, list[WrongValue]] = {}
+        for wrong in wrong_values(error, value):
+            key = (*at, *wrong.key)
+            if key not in found and len(found) >= MOST_PROBLEMS:
                 break
-            texts = sentences.setdefault(key, [])
-            text = self._sentence(item, key, valid)
-            texts += [text] if text not in texts else []
-        for key, texts in sentences.items():
-            given = f", not {_short(_value_at(value, key[len(at) :]))}" if texts[0].startswith("must be") else ""
-            self.add(key, " or ".join([texts[0], *(text.removeprefix("must be ") for text in texts[1:])]) + given)
+            found.setdefault(key, []).append(wrong)
+        for key, several in found.items():
+            first, *others = dict.fromkeys(_sentence(wrong, key, valid) for wrong in several)
+            given = f", not {short(several[0].given)}" if first.startswith("must be") else ""
+            self.add(key, " or ".join([first, *(text.removeprefix("must be ") for text in others)]) + given)
 
     def raise_any(self) -> None:
         """Raise all problems, if there are any, one per line.
@@ -83,16 +82,6 @@ class Problems:
             lines.append(f"these are the first {MOST_PROBLEMS} problems; mend them to see whether there are more")
         raise kind("\n".join(lines))
 
-    def _sentence(self, item: Any, key: Key, valid: Collection[str]) -> str:
-        if item["type"] == "extra_forbidden":
-            return unknown_key(key, valid)
-        if item["type"] == "missing":
-            return "is missing; add it"
-        text = str(item["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
-        for pydantic, plain in _PLAIN.items():
-            text = text.replace(pydantic, plain, 1)
-        return text
-
 
 def unknown_key(key: Key, valid: Collection[str]) -> str:
     """Say that a key is unknown, which valid key is nearest, and which keys are allowed here."""
@@ -104,24 +93,12 @@ def unknown_key(key: Key, valid: Collection[str]) -> str:
     return f"is not a key{hint}; allowed here: {', '.join(allowed) or 'none'}"
 
 
-def _place(loc: Iterable[str | int], value: Any, missing: bool) -> Key:
-    """Pydantic's location without the names of union members, which are no part of the value."""
-    parts = list(loc)
-    last = parts.pop() if missing else None
-    place: list[str | int] = []
-    for part in parts:
-        if (isinstance(value, dict) and part in value) or (isinstance(value, list) and isinstance(part, int)):
-            value = value[part]  # type: ignore[index]
-            place.append(part)
-    return (*place, last) if last is not None else tuple(place)
-
-
-def _value_at(value: Any, key: Key) -> Any:
-    for part in key:
-        value = value[part]
-    return value
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def _sentence(wrong: WrongValue, key: Key, valid: Collection[str]) -> str:
+    if wrong.type == "extra_forbidden":
+        return unknown_key(key, valid)
+    if wrong.type == "missing":
+        return "is missing; add it"
+    text = wrong.text
+    for pydantic, plain in _PLAIN.items():
+        text = text.replace(pydantic, plain, 1)
+    return text

@@ -11,7 +11,7 @@ from agent_r1_core.contracts.metric import Metric
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.metrics.declared import DECLARED, EVALUATION
 from agent_r1_core.metrics.scorers import recipe_score
-from agent_r1_core.plugins import did_you_mean
+from agent_r1_core.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from agent_r1_core.contracts.component import Component

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_r1_core.plugins.kinds import KINDS, did_you_mean
+from agent_r1_core.plugins.kinds import KINDS
 from agent_r1_core.plugins.records import ComponentRecord, LoadedComponent, PluginRecord, PluginStatus
 from agent_r1_core.plugins.registry import Registry
 
@@ -13,5 +13,4 @@ __all__ = [
     "PluginRecord",
     "PluginStatus",
     "Registry",
-    "did_you_mean",
 ]

@@ -19,7 +19,8 @@ from agent_r1_core.contracts.score import DeclaredScore
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.plugins.kinds import KINDS
 from agent_r1_core.plugins.records import Findings
-from agent_r1_core.plugins.registry import option_problems
+from agent_r1_core.plugins.validation import validate
+from agent_r1_core.specs import SiteSpec
 
 if TYPE_CHECKING:
     from agent_r1_core.plugins.records import ComponentRecord, PluginRecord
@@ -76,8 +77,7 @@ def check_registered(registry: Registry, record: ComponentRecord) -> list[str]:
     """What is wrong with a registered name: its target, its class, the options that its preset sets."""
     try:
         if KINDS[record.kind].functions:
-            function = registry.function(record.kind, record.qualified)
-            return check_command(function) if record.kind == "command" else check_site(function)
+            return _FUNCTIONS[record.kind](registry.function(record.kind, record.qualified))
         loaded = registry.load(record.kind, record.qualified)
     except AgentR1Error as error:
         return [str(error)]
@@ -85,9 +85,9 @@ def check_registered(registry: Registry, record: ComponentRecord) -> list[str]:
         return []
     if record.preset is None:
         return check_component(record.kind, loaded.cls)
-    required = {name for name, field in loaded.cls.Config.model_fields.items() if field.is_required()}
-    problems = option_problems(loaded.cls, loaded.preset_config)
-    return [f"preset option {key} {problem}" for key, problem in problems.items() if key not in required]
+    left_to_the_recipe = loaded.cls.Config.model_fields.keys() - loaded.preset_config.keys()
+    _, problems = validate(loaded.cls.Config, loaded.preset_config)
+    return [f"preset option {key} {problem}" for key, problem in problems if key not in left_to_the_recipe]
 
 
 def check_command(function: Callable[..., Any]) -> list[str]:
@@ -110,12 +110,13 @@ def check_site(function: Callable[..., Any]) -> list[str]:
 
 def check_available(registry: Registry, record: ComponentRecord) -> str | None:
     """Why a valid component cannot be used on this machine with its default options; None if it can."""
+    if isinstance(record.spec, SiteSpec):
+        return record.spec.unavailable()
     if KINDS[record.kind].functions:
         return None
     loaded = registry.load(record.kind, record.qualified)
-    if option_problems(loaded.cls, loaded.preset_config):
-        return None
-    return loaded.cls.unavailable(loaded.cls.Config.model_validate(loaded.preset_config))
+    config, _ = validate(loaded.cls.Config, loaded.preset_config)
+    return None if config is None else loaded.cls.unavailable(config)
 
 
 def _check_config(cls: type[Component], base: type[Component]) -> list[str]:
@@ -279,6 +280,8 @@ def _check_tool_format(tool_format: Any) -> list[str]:
     return problems
 
 
+_FUNCTIONS = {"command": check_command, "site": check_site}
+"""By kind, what looks at a component that is a function."""
 _SPECIFIC = {
     "tool": _check_tool,
     "reward": _check_reward,
@@ -286,3 +289,4 @@ _SPECIFIC = {
     "algorithm": _check_algorithm,
     "tool_format": _check_tool_format,
 }
+"""By kind, what looks at an instance of a component's class."""

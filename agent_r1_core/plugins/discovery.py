@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from agent_r1_core.errors import ConfigError
-from agent_r1_core.plugins.kinds import did_you_mean
+from agent_r1_core.nearest import did_you_mean
 from agent_r1_core.plugins.reading import Reading, read
 from agent_r1_core.plugins.records import PluginRecord, PluginStatus
 from agent_r1_core.plugins.sources import Candidate, candidates

@@ -1,9 +1,7 @@
-"""The twelve kinds of component, each with its hook, spec and base class; hints for names that are mistyped."""
+"""The twelve kinds of component, each with its hook, spec and base class."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -57,12 +55,3 @@ KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}
 
 HOOKS: dict[str, Kind] = {kind.hook: kind for kind in _ALL}
 """Every kind by the name of its hook."""
-
-
-def did_you_mean(word: str, words: Iterable[str]) -> str:
-    """`; did you mean 'x'?` with the word nearest to `word`, or an empty string if none is near."""
-    known = sorted(set(words))
-    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.6)
-    if not near and len(word) >= 3:
-        near = [other for other in known if other.startswith(word.lower())][:1]
-    return f"; did you mean {near[0]!r}?" if near else ""

@@ -76,11 +76,6 @@ def read(load: Callable[[], Any], what: str, name: str, local: bool) -> Reading:
 
 def _components(specs: Iterable[Mapping[str, Any]], plugin: str) -> Iterable[ComponentRecord]:
     for spec in specs:
-        made = KINDS[spec["kind"]].spec(
-            spec["name"],
-            spec["target"],
-            spec["summary"],
-            tuple(spec["aliases"]),
-            tuple(Preset(**preset) for preset in spec["presets"]),
-        )
-        yield from named(made, plugin)
+        fields: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in spec.items()}
+        fields["presets"] = tuple(Preset(**preset) for preset in spec["presets"])
+        yield from named(KINDS[fields.pop("kind")].spec(**fields), plugin)

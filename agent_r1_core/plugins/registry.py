@@ -21,9 +21,11 @@ from agent_r1_core.errors import (
     UnknownComponent,
     describe_error,
 )
+from agent_r1_core.nearest import did_you_mean
 from agent_r1_core.plugins.discovery import Admit, discover
-from agent_r1_core.plugins.kinds import KINDS, Kind, did_you_mean
+from agent_r1_core.plugins.kinds import KINDS, Kind
 from agent_r1_core.plugins.records import ComponentRecord, LoadedComponent, PluginRecord, PluginStatus, compare
+from agent_r1_core.plugins.validation import validate
 
 if TYPE_CHECKING:
     from agent_r1_core.contracts.component import Component, ComponentConfig
@@ -130,11 +132,10 @@ class Registry:
         if not isinstance(name := options.pop("name", None), str):
             raise ConfigError(f"{kind} names no {kind}; write it as {{name: ..., option: value}}")
         loaded = self.load(kind, name)
-        options = {**loaded.preset_config, **options}
-        if problems := option_problems(loaded.cls, options):
-            lines = (f"{key} of {kind} {name!r} {problem}" for key, problem in problems.items())
-            raise ConfigError("\n".join(lines))
-        return loaded, loaded.cls.Config.model_validate(options)
+        config, problems = validate(loaded.cls.Config, {**loaded.preset_config, **options})
+        if config is None:
+            raise ConfigError("\n".join(f"{key} of {kind} {name!r} {problem}" for key, problem in problems))
+        return loaded, config
 
     def create(self, kind: str, block: Mapping[str, Any] | str, **arguments: Any) -> Any:
         """Make a component from its block of the recipe: `{"name": ..., option: value}`, or just its name.
@@ -207,29 +208,6 @@ class Registry:
                 origin = f"{plugin['distribution']} {plugin['version']}" if plugin["distribution"] else plugin["value"]
                 return f"; the run had it from plugin {plugin['name']!r} ({origin}), which is not loaded here"
         return ""
-
-
-def option_problems(cls: type[Component], options: Mapping[str, Any]) -> dict[str, str]:
-    """What is wrong with the options of a component, by key."""
-    from pydantic import ValidationError
-
-    problems, fields = dict[str, str](), list(cls.Config.model_fields)
-    try:
-        cls.Config.model_validate(dict(options))
-    except ValidationError as error:
-        for item in error.errors(include_url=False):
-            key = ".".join(map(str, item["loc"])) or "the block"
-            given, message = repr(item["input"]), item["msg"].removeprefix("Value error, ")
-            given = given if len(given) <= 60 else f"{given[:57]}..."
-            problems[key] = f"is {given}: {message[:1].lower()}{message[1:]}"
-            if item["type"] == "missing":
-                problems[key] = "is missing; it has no default"
-            elif item["type"] == "extra_forbidden" and len(item["loc"]) > 1:
-                problems[key] = "is not an option"
-            elif item["type"] == "extra_forbidden":
-                allowed = f"options: {', '.join(fields)}" if fields else "there are no options here"
-                problems[key] = f"is not an option{did_you_mean(key, fields)} ({allowed})"
-    return problems
 
 
 def _instance(loaded: LoadedComponent, config: ComponentConfig, arguments: Mapping[str, Any]) -> Any:

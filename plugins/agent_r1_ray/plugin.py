@@ -12,4 +12,12 @@ AGENT_R1_PLUGIN_API = 1
 @hookimpl
 def register_sites() -> Iterable[SiteSpec]:
     """The one site of this plugin."""
-    return [SiteSpec("ray", "agent_r1_ray.site:ray_site", "Rollout and learner workers on Ray, on one machine or many")]
+    return [
+        SiteSpec(
+            "ray",
+            "agent_r1_ray.site:ray_site",
+            "Rollout and learner workers on Ray, on one machine or many",
+            needs=("ray",),
+            install="pip install 'agent-r1[distributed]'",
+        )
+    ]

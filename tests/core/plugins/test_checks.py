@@ -137,18 +137,28 @@ def test_a_broken_contract_is_said(kind: str, cls: Any, problem: str) -> None:
     assert any(problem in found for found in problems), problems
 
 
-def test_a_preset_with_an_option_that_does_not_exist_is_a_problem(local_plugin: Callable[..., Path]) -> None:
+def test_wrong_options_of_a_preset_are_problems_missing_ones_are_not(
+    local_plugin: Callable[..., Path],
+) -> None:
     path = local_plugin("""
         class Always(RewardFn):
             '''Always one.'''
+
+            class Config(ComponentConfig):
+                value: int
+                other: int
+
             def score(self, trajectory):
                 return 1.0
 
         @hookimpl
         def register_rewards():
-            return [RewardSpec("always", ":Always", "One", presets=(Preset("twice", {"times": 2}),))]
+            return [RewardSpec("always", ":Always", "One", presets=(Preset("twice", {"value": "x", "times": 2}),))]
         """)
     registry = Registry.discover([path])
     problems = {record.name: check_registered(registry, record) for record in registry.components("reward")}
     assert problems["always"] == []
-    assert problems["twice"] == ["preset option times is not an option (there are no options here)"]
+    assert problems["twice"] == [
+        "preset option value is 'x': input should be a valid integer, unable to parse string as an integer",
+        "preset option times is not an option (options: value, other)",
+    ]

@@ -84,6 +84,11 @@ def test_the_environment_disables_plugins(monkeypatch: pytest.MonkeyPatch, local
         ("@hookimpl\ndef register_tools(): return [ToolSpec('a', 'module.A', '')]", "has the target 'module.A'; write"),
         ("@hookimpl\ndef register_tools(): return [ToolSpec('a', ':A', '', aliases='b')]", "needs a tuple of names"),
         (
+            "from agent_r1_core import SiteSpec\n"
+            "@hookimpl\ndef register_sites(): return [SiteSpec('a', ':A', '', needs='ray')]",
+            "site 'a' has needs='ray'; use a tuple of names of packages",
+        ),
+        (
             "@hookimpl\ndef register_tools(): return [ToolSpec('a', ':A', '', presets=(Preset('b', {'c': {1}}),))]",
             "preset 'b' of tool 'a' has options that JSON cannot hold",
         ),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_r1_core import SiteSpec
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import AmbiguousComponent, UnknownComponent
 from agent_r1_core.plugins import PluginRecord, PluginStatus, Registry, elsewhere
@@ -58,6 +59,17 @@ def test_an_import_that_hangs_costs_its_time_once(install: Install, monkeypatch:
     )
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("it was imported again"))
     assert found(Registry.discover(), "slow-plugins") == {"sleeper": record}
+
+
+def test_all_that_a_spec_says_is_remembered(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = "SiteSpec('barn', 'far:barn', 'Far away', needs=('a', 'b'), install='pip install it')"
+    install(
+        "far-plugins", barn=f"from agent_r1_core import SiteSpec\n@hookimpl\ndef register_sites(): return [{spec}]\n"
+    )
+    read = Registry.discover().find("site", "barn")
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("it was imported again"))
+    assert read.spec == Registry.discover().find("site", "barn").spec
+    assert read.spec == SiteSpec("barn", "far:barn", "Far away", needs=("a", "b"), install="pip install it")
 
 
 def test_what_a_plugin_offers_is_read_once_until_it_changes_and_never_in_this_process(

@@ -8,7 +8,10 @@ import pytest
 
 from agent_r1_core import train
 from agent_r1_core.config import load_config
-from agent_r1_core.errors import ConfigError
+from agent_r1_core.errors import ComponentLoadError, ConfigError
+from agent_r1_core.plugins import Registry
+from agent_r1_core.plugins.checks import check_plugin
+from agent_r1_core.plugins.records import Findings
 from agent_r1_core.testing import SiteContract
 
 PLUGIN = """
@@ -22,6 +25,7 @@ AGENT_R1_PLUGIN_API = 1
 
 @contextmanager
 def cellar(settings, note, lost, learning=True):
+    '''All workers are this process.'''
     note(f"opened for {settings.rollout_workers} workers")
     yield HERE
     note("closed")
@@ -69,6 +73,29 @@ def test_a_run_with_workers_opens_the_site_of_a_plugin(tmp_path: Path) -> None:
 def test_a_site_that_no_plugin_offers_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"distributed\.site .* no site is called 'rays'; did you mean"):
         load_config("default", ["distributed={site: rays, rollout_workers: 1}"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        (
+            "needs=('json', 'no_such_package'), install='pip install it'",
+            "no_such_package, which is not installed; run: pip install it",
+        ),
+        ("needs=('no_such', 'nor_such')", "no_such and nor_such, which are not installed; install what is missing"),
+    ],
+)
+def test_a_site_whose_packages_are_missing_is_refused(tmp_path: Path, fields: str, reason: str) -> None:
+    file = tmp_path / "sites.py"
+    file.write_text(PLUGIN.replace('this process")', f'this process", {fields})'))
+    resolved = load_config("default", ["distributed={site: cellar, rollout_workers: 1}"], plugins=[file])
+    with pytest.raises(ComponentLoadError) as caught:
+        resolved.check_available()
+    assert str(caught.value) == f"distributed.rollout_workers needs {reason}"
+    resolved.check_available(unused=["distributed"])
+    registry = Registry.discover([file])
+    (plugin,) = (plugin for plugin in registry.plugins if plugin.name == "sites")
+    assert check_plugin(registry, plugin) == Findings([], [f"site 'cellar' cannot be used here: needs {reason}"])
 
 
 def test_a_function_that_takes_other_arguments_is_no_site() -> None:
