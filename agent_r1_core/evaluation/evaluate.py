@@ -59,11 +59,18 @@ async def evaluate_tasks(
     """Play episodes and score them.
 
     Args:
+        collect: Plays a rollout request: the method of a collector or of a run's rollouts.
         split: The split whose tools and corpus the episodes use.
         samples: Episodes per task; with several, `pass@<samples>` is reported.
-        sampling: Settings to state in the report, as `tools`, `conditions` and `provenance` are.
+        greedy: Take the most likely token instead of sampling.
+        sampling: Settings to state in the report: temperature, top_p, top_k, max_new_tokens, max_turns, seed, ...
+        tools: How the tools describe themselves, to state in the report.
+        conditions: What else a reader of the report must know; sentences about scores that episodes lack follow.
+        provenance: What the scores rest on, to state in the report: corpus, checkpoint, held_out.
         asked: The tasks as their source gave them, if `tasks` ask them in other words; the records keep these.
-        scores: What to measure besides the scores that every evaluation has.
+        set_name: The name of the set, for the records; empty if it has none.
+        scores: What to measure besides the scores that every evaluation has; failed episodes are not measured.
+        on_episode: Called as each episode ends, failed ones included.
 
     Raises:
         TaskError: there are no tasks, or none of their episodes finished.

@@ -78,6 +78,12 @@ async def evaluate_sets(
 ) -> Evaluation:
     """Evaluate the started assembly's policy on its evaluation sets, one after the other.
 
+    Args:
+        assembly: holds the policy, the sets, `evaluation.greedy` and the recipe's `scores`.
+        listener: told how many episodes of all sets have ended.
+        prepared: what to ask, by set.
+        samples: episodes per task.
+
     Raises:
         TaskError: a set has no tasks, or none of its episodes finished.
     """
@@ -115,6 +121,11 @@ async def record_evaluation(
 ) -> Path:
     """Write an evaluation with its episodes, token by token as many as `recording.evaluation_episodes` says; returns
     the file of the result, which is written last: all that it names is on disk.
+
+    Args:
+        name: of the evaluation.
+        result: what that file says.
+        step: the training step of a policy in training.
     """
     most, files = assembly.config.recording.evaluation_episodes, dict[str, str]()
     for set_name, trajectories in evaluation.sets.items() if most else ():
