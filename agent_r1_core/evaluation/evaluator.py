@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,13 @@ from agent_r1_core.assembly.components import make_tools
 from agent_r1_core.assembly.site import HERE, Site
 from agent_r1_core.assembly.task_sets import tool_resources
 from agent_r1_core.errors import ConfigError
-from agent_r1_core.evaluation.baselines import BASELINES, Baseline, BaselineName, SilentTool
+from agent_r1_core.evaluation.baselines import BASELINES, Baseline, BaselineName, SilentTool, passages_text
 from agent_r1_core.evaluation.evaluate import Evaluation, evaluate_tasks
 from agent_r1_core.evaluation.listener import Listener, episode_counter
 from agent_r1_core.evaluation.provenance import provenance, provenance_in_training
 from agent_r1_core.evaluation.report import combine
 from agent_r1_core.runs.run import Run
+from agent_r1_core.trajectory import question
 from agent_r1_core.work import working
 
 if TYPE_CHECKING:
@@ -219,7 +221,8 @@ async def _with_passages(
         asked, tasks = [], assembly.sets[name].tasks
         with working("searching for each question", len(tasks), unit="questions") as work:
             for task in tasks:
-                asked.append(baseline.ask(task, search))
+                passages = await tools.use(tool.name, partial(search, question(task.prompt)), passages_text)
+                asked.append(baseline.ask(task, passages))
                 work.advance()
         return asked, tools.describe()
     finally:
