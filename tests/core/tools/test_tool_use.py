@@ -24,8 +24,8 @@ class Library(Tool):
         return ""
 
 
-def use(function: Callable[[], Any]) -> Any:
-    return asyncio.run(ToolRunner({"library": Library()}, {"library": 0.1}).use("library", function, str.upper))
+def use(function: Callable[[], Any], timeout: float = 20) -> Any:
+    return asyncio.run(ToolRunner({"library": Library()}, {"library": timeout}).use("library", function, str.upper))
 
 
 def leave() -> str:
@@ -61,5 +61,5 @@ def test_what_it_raises_is_one_sentence(function: Callable[[], Any], sentence: s
 def test_a_hung_function_is_given_up() -> None:
     release = threading.Event()
     with pytest.raises(ToolError, match=r"library did not answer within 0\.1 seconds; make it faster, or raise"):
-        use(lambda: release.wait(20))
+        use(lambda: release.wait(20), 0.1)
     release.set()
