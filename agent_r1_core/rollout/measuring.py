@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_r1_core.contracts.reward import SCORE_TIMEOUT
 from agent_r1_core.contracts.score import DeclaredScore, ScoreFn, bounds_problem
-from agent_r1_core.rollout.scoring import call_score, number
+from agent_r1_core.rollout.scoring import TooSlow, call_score, number
 from agent_r1_core.tools.calling import Caller
 from agent_r1_core.tools.plain import Unfit
 from agent_r1_core.tools.threads import ThreadPool, TooManyLeft
@@ -17,6 +17,8 @@ from agent_r1_core.trajectory import EndStatus, Trajectory
 
 AT_ONCE = 8
 """Episodes that a score is asked about at once."""
+MOST_SLOW = 16
+"""A score that took too long for so many episodes, one after another, is asked no more in this evaluation."""
 
 
 class Measurer:
@@ -59,20 +61,25 @@ class Measurer:
         self, score: ScoreFn, caller: Caller, trajectories: Sequence[Trajectory]
     ) -> list[float | str | None]:
         """The score of each episode; a text says why there is none."""
-        slots, too_many = asyncio.Semaphore(AT_ONCE), ""
+        slots, slow, given_up = asyncio.Semaphore(AT_ONCE), 0, ""
 
         async def value(trajectory: Trajectory) -> float | str | None:
-            nonlocal too_many
+            nonlocal slow, given_up
             async with slots:
-                if too_many:  # waiting again, for every further episode, would cost a minute each
-                    return too_many
+                if slow >= MOST_SLOW or given_up:
+                    return given_up or f"it took too long for {slow} episodes before"
                 try:
-                    return await self._value(score, caller, trajectory)
+                    found: float | str | None = await self._value(score, caller, trajectory)
+                except TooSlow as error:
+                    slow += 1
+                    return f"it {error}"
                 except Unfit as unfit:
-                    return f"it {unfit}"
+                    found = f"it {unfit}"
                 except TooManyLeft as error:
-                    too_many = str(error)
-                    return too_many
+                    given_up = str(error)
+                    return given_up
+                slow = 0
+                return found
 
         return await asyncio.gather(*map(value, trajectories))
 

@@ -96,6 +96,10 @@ class Scorer:
         return score
 
 
+class TooSlow(Unfit):
+    """A score took longer than its time-out."""
+
+
 async def call_score(
     caller: Caller,
     function: Callable[[], Any],
@@ -108,14 +112,15 @@ async def call_score(
     """What `convert` makes of the score that an author's function gives, sync or async (LAW 9).
 
     Raises:
-        Unfit: it took longer than `timeout` seconds, raised, or gave no score; the text follows the function's name.
+        TooSlow: it took longer than `timeout` seconds; the text follows the function's name.
+        Unfit: it raised, or gave no score; this text follows it, too.
         TooManyLeft: too many calls that were given up still run.
     """
     await caller.threads.wait_for_room()
     try:
         return await caller.call(function, timeout, name=name, convert=convert)
     except CallTimeout:
-        raise Unfit(f"took longer than {timeout:g} seconds; {too_slow}") from None
+        raise TooSlow(f"took longer than {timeout:g} seconds; {too_slow}") from None
     except Unfit:
         raise
     except Exception as error:
