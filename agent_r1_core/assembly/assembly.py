@@ -6,7 +6,7 @@ Tools, engine and workers start only in `start`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,11 +33,11 @@ from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.tool import Tool
 from agent_r1_core.errors import ConfigError, ModelError
 from agent_r1_core.learning.selection import Selection
+from agent_r1_core.rollout import Measurer
 from agent_r1_core.work import working
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig, RunConfig
-    from agent_r1_core.contracts.score import ScoreFn
     from agent_r1_core.contracts.tracker import Tracker
     from agent_r1_core.rollout.examples import Examples
     from agent_r1_core.runs.checkpoint import Checkpoint
@@ -61,7 +61,7 @@ class Assembly:
     trackers: list[Tracker]
     examples: Examples | None
     """Shown before every task."""
-    scores: Sequence[ScoreFn] = ()
+    scores: Measurer = field(default_factory=Measurer)
     """What evaluations measure besides the scores that every evaluation has."""
     _selection: Selection | None = None
     _learner: LearnerRole | None = None
@@ -128,6 +128,7 @@ class Assembly:
         try:
             await self.rollouts.close()
         finally:
+            self.scores.close()
             self.model.release()
             if self._learner is not None:
                 await self._learner.close()
@@ -207,7 +208,7 @@ def assemble(
         evaluation_tasks=record(sets),
         trackers=[resolved.make("tracker", block) for block in config.trackers] if learning else [],
         examples=examples,
-        scores=[resolved.make("score", block) for block in config.scores],
+        scores=Measurer([resolved.make("score", block) for block in config.scores]),
         _selection=selection,
         _learner=learner,
         _task_order=order,

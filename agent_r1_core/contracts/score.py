@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -27,19 +28,22 @@ class DeclaredScore:
 
 
 class ScoreFn(Component):
-    """Scores the episodes of an evaluation, in its process and without a time-out; reported as `score/<name>`."""
+    """Scores the episodes of an evaluation, sync or async; reported as `score/<name>`.
+
+    `score` is called in the evaluation's process, for several episodes at once, and has 60 seconds for each. It gives a
+    real number or a bool within the declared bounds. An episode for which it gives anything else, raises or takes
+    longer lacks the score, and the report says so. After 16 episodes that took longer, one after another, it is asked
+    no more in that evaluation.
+    """
 
     declared: ClassVar[DeclaredScore]
 
-    def score(self, trajectory: Trajectory) -> float | None:
+    def score(self, trajectory: Trajectory) -> float | Awaitable[float | None] | None:
         """The score of an episode that did not fail; None where its task has no such score."""
         raise TypeError(f"score {type(self).__name__} defines no score(trajectory); add one")
 
-    def measure(self, trajectory: Trajectory) -> float | None:
-        """`score` as a plain float; raises ValueError if it is not finite or outside its bounds."""
-        score, bounds = self.score(trajectory), self.declared.bounds
-        value = 0.0 if score is None else float(score)
-        fits = {"0 or 1": value in (0.0, 1.0), "0 to 1": 0.0 <= value <= 1.0}.get(bounds, math.isfinite(value))
-        if not fits:
-            raise ValueError(f"it is {value:g}, and its bounds are {bounds!r}")
-        return None if score is None else value
+
+def bounds_problem(score: float, bounds: Bounds) -> str | None:
+    """What is wrong with a score that is not finite or outside its bounds, to follow its name; None if nothing is."""
+    fits = {"0 or 1": score in (0.0, 1.0), "0 to 1": 0.0 <= score <= 1.0}.get(bounds, math.isfinite(score))
+    return None if fits else f"is {score:g}, and its bounds are {bounds!r}; fix one of them"

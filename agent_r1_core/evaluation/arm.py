@@ -10,9 +10,10 @@ from pathlib import Path
 
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
-from agent_r1_core.evaluation.intervals import Estimate, estimate, finished_tasks, is_share, mean_over_sets, values_of
+from agent_r1_core.evaluation.intervals import estimate, finished_tasks, is_share, mean_over_sets, values_of
 from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.evaluation.seeds import Values, by_task, joined, seed_mean
+from agent_r1_core.metrics.estimate import Estimate
 from agent_r1_core.metrics.scorers import Score, scores_of
 from agent_r1_core.runs.run import Run
 

@@ -7,17 +7,13 @@ guesses scores the same without them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from agent_r1_core.contracts.tasks import Passage
 from agent_r1_core.contracts.tool import Tool, ToolContext, ToolResources
-from agent_r1_core.trajectory import Message, Task, question
-
-Search = Callable[[str], str | Sequence[Passage]]
-"""Finds passages for a question; a returned string is a block `Title\\nText`, blank line, `Title\\nText`."""
-
+from agent_r1_core.trajectory import Message, Task
 
 BaselineName = Literal["closed_book", "naive_rag", "base_tool_call", "react"]
 
@@ -40,9 +36,10 @@ class Baseline:
     searches: bool = False
     """Whether one search for the question's words comes before the model's turn."""
 
-    def ask(self, task: Task, search: Search | None = None) -> Task:
-        """The task as the model gets it; raises ValueError if it is searched for and has no user message."""
-        asked = naive_rag(task, search) if self.searches and search is not None else task
+    def ask(self, task: Task, passages: str = "") -> Task:
+        """The task as the model gets it, after the passages of its search as `passages_text` writes them; raises
+        ValueError if there are some, and the task has no user message."""
+        asked = naive_rag(task, passages) if self.searches else task
         if self.name == "react":
             asked = replace(asked, prompt=_with_instructions(asked.prompt, REASON_AND_ACT))
         return replace(asked, metadata={**task.metadata, "baseline": self.name})
@@ -61,7 +58,7 @@ BASELINES: dict[str, Baseline] = {
 }
 
 
-def naive_rag(task: Task, search: Search) -> Task:
+def naive_rag(task: Task, passages: str) -> Task:
     """The question with passages before it, which one search for its words found.
 
     The prompt becomes `Title\\nText\\n\\n...\\n\\nQuestion`; in a prompt of messages, the last user message does.
@@ -69,10 +66,14 @@ def naive_rag(task: Task, search: Search) -> Task:
     Raises:
         ValueError: the prompt has no user message.
     """
-    passages = search(question(task.prompt))
-    if not isinstance(passages, str):
-        passages = "\n\n".join(f"{passage.title}\n{passage.text}" for passage in passages)
     return replace(task, prompt=_with_passages(task.prompt, passages))
+
+
+def passages_text(found: str | Sequence[Passage]) -> str:
+    """What a tool's `search(query)` gave as `Title\\nText`, a blank line between passages; a text is taken as it is."""
+    if isinstance(found, str):
+        return str.__str__(found)  # of an author's class, the text alone
+    return "\n\n".join(f"{passage.title}\n{passage.text}" for passage in found)
 
 
 class SilentTool(Tool):

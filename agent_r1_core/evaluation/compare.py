@@ -15,11 +15,11 @@ from typing import Any
 
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.evaluation.arm import Arm, Key, seed_means
-from agent_r1_core.evaluation.intervals import Estimate
 from agent_r1_core.evaluation.paired import paired_difference
 from agent_r1_core.evaluation.report import EvaluationResult
 from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.evaluation.seeds import Values, by_task
+from agent_r1_core.metrics.estimate import Estimate
 from agent_r1_core.metrics.scorers import EXACT_MATCH, REWARD_MEAN, SCORERS
 from agent_r1_core.runs.failures import Failures
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -68,13 +68,20 @@ class EpisodeRecord:
         return self.status == EndStatus.FAILED
 
     @classmethod
-    def of(cls, trajectory: Trajectory, asked: Task | None = None, set_name: str = "") -> EpisodeRecord:
+    def of(
+        cls,
+        trajectory: Trajectory,
+        asked: Task | None = None,
+        set_name: str = "",
+        scores: Mapping[str, float] | None = None,
+    ) -> EpisodeRecord:
         """The record of an episode.
 
         Args:
             trajectory: a complete episode.
             asked: the task as its source gave it; None: the episode's own, whose prompt a baseline may have changed.
             set_name: the evaluation set.
+            scores: those of the recipe's `scores` that the episode has.
         """
         task, turns, metadata = trajectory.task, trajectory.steps, trajectory.task.metadata
         process: dict[str, float] = {}
@@ -107,6 +114,7 @@ class EpisodeRecord:
             set=set_name,
             tool_errors=len(failures),
             tool_failures=dict(Counter(failures)),
+            scores=dict(scores or {}),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -126,10 +134,15 @@ def episode_records(
     dropped: Iterable[Trajectory] = (),
     asked: Mapping[str, Task] | None = None,
     set_name: str = "",
+    scores: Sequence[Mapping[str, float]] | None = None,
 ) -> list[EpisodeRecord]:
-    """The records of a rollout's episodes: those of the groups, then those that failed permanently."""
+    """The records of a rollout's episodes: those of the groups, then those that failed permanently; `scores` has a
+    mapping for each, in this order."""
     everything = [trajectory for group in groups for trajectory in group.trajectories] + list(dropped)
-    return [EpisodeRecord.of(one, (asked or {}).get(one.task.id), set_name) for one in everything]
+    return [
+        EpisodeRecord.of(one, (asked or {}).get(one.task.id), set_name, values)
+        for one, values in zip(everything, scores or [{}] * len(everything), strict=True)
+    ]
 
 
 def _failure(call: CallRecord) -> str:

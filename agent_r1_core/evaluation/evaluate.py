@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.errors import TaskError, describe_error
+from agent_r1_core.errors import TaskError
 from agent_r1_core.evaluation.episode_record import EpisodeRecord, episode_records
 from agent_r1_core.evaluation.report import EvaluationResult, report
-from agent_r1_core.rollout import RolloutRequest
-from agent_r1_core.trajectory import EndStatus
+from agent_r1_core.rollout import Measurer, RolloutRequest
 
 if TYPE_CHECKING:
-    from agent_r1_core.contracts.score import ScoreFn
     from agent_r1_core.rollout import Collect
     from agent_r1_core.trajectory import Task, Trajectory
 
@@ -55,17 +53,24 @@ async def evaluate_tasks(
     provenance: Mapping[str, str] | None = None,
     asked: Sequence[Task] = (),
     set_name: str = "",
-    scores: Sequence[ScoreFn] = (),
+    scores: Measurer | None = None,
     on_episode: Callable[[Trajectory], None] | None = None,
 ) -> Evaluation:
     """Play episodes and score them.
 
     Args:
+        collect: Plays a rollout request: the method of a collector or of a run's rollouts.
         split: The split whose tools and corpus the episodes use.
         samples: Episodes per task; with several, `pass@<samples>` is reported.
-        sampling: Settings to state in the report, as `tools`, `conditions` and `provenance` are.
+        greedy: Take the most likely token instead of sampling.
+        sampling: Settings to state in the report: temperature, top_p, top_k, max_new_tokens, max_turns, seed, ...
+        tools: How the tools describe themselves, to state in the report.
+        conditions: What else a reader of the report must know; sentences about scores that episodes lack follow.
+        provenance: What the scores rest on, to state in the report: corpus, checkpoint, held_out.
         asked: The tasks as their source gave them, if `tasks` ask them in other words; the records keep these.
-        scores: What to measure besides the scores that every evaluation has.
+        set_name: The name of the set, for the records; empty if it has none.
+        scores: What to measure besides the scores that every evaluation has; failed episodes are not measured.
+        on_episode: Called as each episode ends, failed ones included.
 
     Raises:
         TaskError: there are no tasks, or none of their episodes finished.
@@ -74,32 +79,21 @@ async def evaluate_tasks(
         raise TaskError("there are no tasks to evaluate on; set tasks.eval to a source that has some")
     rollout = await collect(RolloutRequest(tasks, samples, ROUND, greedy, split), on_episode)
     stated = {"greedy": greedy, "samples": samples} | dict(sampling or {}) | ({"temperature": 0.0} if greedy else {})
-    episodes = episode_records(rollout.groups, rollout.dropped, {task.id: task for task in asked}, set_name)
-    played, faults = rollout.trajectories + rollout.dropped, dict[str, str]()
-    measured = [_measured(scores, trajectory, faults) for trajectory in played]
-    episodes = [replace(one, scores=values) for one, values in zip(episodes, measured, strict=True)]
+    scores = scores or Measurer()
+    played = rollout.trajectories + rollout.dropped
+    measured, faults = await scores.measure(played)
+    by_id = {task.id: task for task in asked}
+    episodes = episode_records(rollout.groups, rollout.dropped, by_id, set_name, measured)
     try:
         result = report(
             episodes,
             sampling=stated,
             samples=samples,
             tools=tools,
-            conditions=(*conditions, *faults.values()),
+            conditions=(*conditions, *faults),
             provenance=provenance,
-            declared={score.name: score.declared for score in scores},
+            declared=scores.declared,
         )
     except ValueError as error:
         raise TaskError(str(error)) from error
     return Evaluation(result, {set_name: played}, episodes)
-
-
-def _measured(scores: Sequence[ScoreFn], trajectory: Trajectory, faults: dict[str, str]) -> dict[str, float]:
-    """The scores that an episode has; `faults` gets a sentence for each score that cannot be measured."""
-    values: dict[str, float | None] = {}
-    for score in () if trajectory.status == EndStatus.FAILED else scores:
-        try:
-            values[score.name] = score.measure(trajectory)
-        except Exception as error:
-            where = f"episodes lack the score {score.name}, first {trajectory.id}"
-            faults.setdefault(score.name, f"{where}: {describe_error(error)}")
-    return {name: value for name, value in values.items() if value is not None}

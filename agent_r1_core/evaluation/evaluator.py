@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,13 @@ from agent_r1_core.assembly.components import make_tools
 from agent_r1_core.assembly.site import HERE, Site
 from agent_r1_core.assembly.task_sets import tool_resources
 from agent_r1_core.errors import ConfigError
-from agent_r1_core.evaluation.baselines import BASELINES, Baseline, BaselineName, SilentTool
+from agent_r1_core.evaluation.baselines import BASELINES, Baseline, BaselineName, SilentTool, passages_text
 from agent_r1_core.evaluation.evaluate import Evaluation, evaluate_tasks
 from agent_r1_core.evaluation.listener import Listener, episode_counter
 from agent_r1_core.evaluation.provenance import provenance, provenance_in_training
 from agent_r1_core.evaluation.report import combine
 from agent_r1_core.runs.run import Run
+from agent_r1_core.trajectory import question
 from agent_r1_core.work import working
 
 if TYPE_CHECKING:
@@ -78,6 +80,12 @@ async def evaluate_sets(
 ) -> Evaluation:
     """Evaluate the started assembly's policy on its evaluation sets, one after the other.
 
+    Args:
+        assembly: holds the policy, the sets, `evaluation.greedy` and the recipe's `scores`.
+        listener: told how many episodes of all sets have ended.
+        prepared: what to ask, by set.
+        samples: episodes per task.
+
     Raises:
         TaskError: a set has no tasks, or none of its episodes finished.
     """
@@ -115,6 +123,11 @@ async def record_evaluation(
 ) -> Path:
     """Write an evaluation with its episodes, token by token as many as `recording.evaluation_episodes` says; returns
     the file of the result, which is written last: all that it names is on disk.
+
+    Args:
+        name: of the evaluation.
+        result: what that file says.
+        step: the training step of a policy in training.
     """
     most, files = assembly.config.recording.evaluation_episodes, dict[str, str]()
     for set_name, trajectories in evaluation.sets.items() if most else ():
@@ -208,7 +221,8 @@ async def _with_passages(
         asked, tasks = [], assembly.sets[name].tasks
         with working("searching for each question", len(tasks), unit="questions") as work:
             for task in tasks:
-                asked.append(baseline.ask(task, search))
+                passages = await tools.use(tool.name, partial(search, question(task.prompt)), passages_text)
+                asked.append(baseline.ask(task, passages))
                 work.advance()
         return asked, tools.describe()
     finally:

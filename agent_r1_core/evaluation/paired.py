@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent_r1_core.evaluation.intervals import Estimate, mean_over_sets
+from agent_r1_core.evaluation.intervals import mean_over_sets
 from agent_r1_core.evaluation.seeds import standard_error, t_quantile
+from agent_r1_core.metrics.estimate import Estimate
 
 RESAMPLES = 10_000
 LEVEL = 0.05

@@ -15,9 +15,10 @@ from pydantic import TypeAdapter
 
 from agent_r1_core.contracts.score import DeclaredScore
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
-from agent_r1_core.evaluation.intervals import Estimate, estimates, finished_tasks, lost_tasks, mean_over_sets
+from agent_r1_core.evaluation.intervals import estimates, finished_tasks, lost_tasks, mean_over_sets
 from agent_r1_core.metrics import scorers as metric
 from agent_r1_core.metrics.declared import EVALUATION
+from agent_r1_core.metrics.estimate import Estimate
 from agent_r1_core.metrics.scorers import SCORERS, scores_of
 from agent_r1_core.runs.failures import Failures
 from agent_r1_core.trajectory import EndStatus
@@ -154,7 +155,16 @@ def report(
     provenance: Mapping[str, str] | None = None,
     declared: Mapping[str, DeclaredScore] | None = None,
 ) -> EvaluationResult:
-    """Score episodes; all but `episodes` and `samples`, those asked for per task, is stated as it is given.
+    """Score episodes.
+
+    Args:
+        episodes: All of them; failed ones are counted and not scored.
+        sampling: The sampling settings to state.
+        samples: Episodes asked for per task; with several, `pass@<samples>` is scored.
+        tools: How the tools describe themselves, to state.
+        conditions: What else a reader must know, each stated once; that many tool calls failed is added.
+        provenance: What the scores rest on, to state.
+        declared: What the recipe's `scores` mean, by name; no other of the records' `scores` is reported.
 
     Raises:
         ValueError: no episode finished.
@@ -201,7 +211,12 @@ UNKNOWN = "unknown"
 
 
 def breakdowns(tasks: Sequence[Sequence[EpisodeRecord]], lost: Sequence[Sequence[EpisodeRecord]] = ()) -> Breakdowns:
-    """The main scores of each part of the tasks; a key that no task has is left out."""
+    """The main scores of each part of the tasks; a key that no task has is left out.
+
+    Args:
+        tasks: The finished episodes of each task.
+        lost: The tasks that have none but failed episodes.
+    """
     scores = scores_of([episode for task in tasks for episode in task])
     main = {name: score for name, score in scores.items() if score.main}
     found: Breakdowns = {}
@@ -223,9 +238,13 @@ def _parts(tasks: Sequence[Sequence[EpisodeRecord]], key: str) -> dict[str, list
 
 
 def combine(sets: Mapping[str, EvaluationResult], choosing_set: str | None = None) -> EvaluationResult:
-    """Combine the results of several sets, of which `choosing_set` is in no mean.
+    """Combine the results of several sets.
 
     Every set has the same weight, however many tasks it has. A score that only some sets have is the mean over those.
+
+    Args:
+        sets: The results by set; the result keeps all of them.
+        choosing_set: The set that chooses checkpoints; it is in no mean, sum or count.
 
     Raises:
         ValueError: there is no set to report.

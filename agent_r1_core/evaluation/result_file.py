@@ -9,8 +9,8 @@ from pathlib import Path
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
-from agent_r1_core.evaluation.intervals import Estimate
 from agent_r1_core.evaluation.report import EvaluationResult, combine, report
+from agent_r1_core.metrics.estimate import Estimate
 from agent_r1_core.runs.evaluation_file import damaged_file, read_episodes, read_evaluation
 from agent_r1_core.runs.run import Run
 

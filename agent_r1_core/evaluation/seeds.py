@@ -11,7 +11,8 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-from agent_r1_core.evaluation.intervals import Estimate, estimate
+from agent_r1_core.evaluation.intervals import estimate
+from agent_r1_core.metrics.estimate import Estimate
 
 Values = Mapping[str, Sequence[float]]
 """The scores of one seed: those of each task's samples, by task id."""

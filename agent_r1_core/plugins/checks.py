@@ -43,6 +43,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
 EITHER = {("tool", "run"), ("env", "reset"), ("env", "step"), ("env", "close")} | {
     ("reward", "score"),
     ("reward", "score_turn"),
+    ("score", "score"),
 }
 """Methods that may be sync or async; every other method must be what the contract's own is."""
 

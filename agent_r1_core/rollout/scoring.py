@@ -79,25 +79,56 @@ class Scorer:
     async def _score(self, weighted: WeightedReward, function: Callable[[], Any], trajectory: Trajectory) -> float:
         reward, timeout = weighted.reward, weighted.timeout
         where = f"reward {reward.name} of episode {trajectory.id}"
-        await self._caller.threads.wait_for_room()
         try:
-            score: float = await self._caller.call(function, timeout, name=f"reward {reward.name}", convert=_score)
-        except CallTimeout:
-            raise EpisodeError(
-                f"{where} took longer than {timeout:g} seconds; make it faster, or raise its timeout"
-            ) from None
+            score: float = await call_score(
+                self._caller,
+                function,
+                timeout,
+                name=f"reward {reward.name}",
+                convert=number,
+                too_slow="make it faster, or raise its timeout",
+            )
         except Unfit as unfit:
-            raise EpisodeError(f"{where} {unfit}") from None
-        except Exception as error:
-            raise EpisodeError(f"{where} failed with {describe_error(error)}; fix it") from error
+            raise EpisodeError(f"{where} {unfit}") from unfit.__cause__
         if not in_range(score, reward.range):
             low, high = allowed(reward.range)
             raise EpisodeError(f"{where} is {score:g}, outside its declared range {low:g} to {high:g}; fix one of them")
         return score
 
 
-def _score(value: Any) -> float:
-    """What a reward returned, as a plain float."""
+class TooSlow(Unfit):
+    """A score took longer than its time-out."""
+
+
+async def call_score(
+    caller: Caller,
+    function: Callable[[], Any],
+    timeout: float,
+    *,
+    name: str,
+    convert: Callable[[Any], Any],
+    too_slow: str = "make it faster",
+) -> Any:
+    """What `convert` makes of the score that an author's function gives, sync or async (LAW 9).
+
+    Raises:
+        TooSlow: it took longer than `timeout` seconds; the text follows the function's name.
+        Unfit: it raised, or gave no score; this text follows it, too.
+        TooManyLeft: too many calls that were given up still run.
+    """
+    await caller.threads.wait_for_room()
+    try:
+        return await caller.call(function, timeout, name=name, convert=convert)
+    except CallTimeout:
+        raise TooSlow(f"took longer than {timeout:g} seconds; {too_slow}") from None
+    except Unfit:
+        raise
+    except Exception as error:
+        raise Unfit(f"failed with {describe_error(error)}; fix it") from error
+
+
+def number(value: Any) -> float:
+    """An author's score as a plain float; raises Unfit if it is no number."""
     given = plain(value)
     score = number_of(given)
     if score is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
@@ -127,6 +127,23 @@ class ToolRunner:
         seconds = time.perf_counter() - begun
         count.add(error=result.error, seconds=seconds, numbers=result.metrics)
         return replace(result, name=clip_text(call.name, 40), seconds=seconds)
+
+    async def use(self, name: str, function: Callable[[], Any], convert: Callable[[Any], Any]) -> Any:
+        """What `convert` makes of a tool's own function, called in this process within the time-out of its calls.
+
+        Raises:
+            ToolError: the function took longer, or raised.
+        """
+        timeout = self._timeouts[name]
+        try:
+            return await self._caller.call(function, timeout, name=f"tool {name}", convert=convert)
+        except CallTimeout:
+            problem = f"did not answer within {timeout:g} seconds; make it faster, or raise its timeout"
+            raise ToolError(f"tool {name} {problem}") from None
+        except AgentR1Error:
+            raise
+        except Exception as error:
+            raise ToolError(f"tool {name} failed with {describe_error(error)}; fix it") from error
 
     async def close(self) -> None:
         """Close the tools and end threads and processes; hung threads are abandoned and delay nothing."""

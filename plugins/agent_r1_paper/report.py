@@ -9,10 +9,10 @@ from typing import Any
 
 from agent_r1_core.evaluation.arm import Arm
 from agent_r1_core.evaluation.compare import compare
-from agent_r1_core.evaluation.intervals import Estimate
 from agent_r1_core.evaluation.report import EvaluationResult
 from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.evaluation.seeds import mean_over_seeds
+from agent_r1_core.metrics.estimate import Estimate
 from agent_r1_core.metrics.scorers import EXACT_MATCH
 from agent_r1_paper.matrix import Cell, Matrix
 from agent_r1_paper.store import Store

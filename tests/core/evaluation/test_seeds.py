@@ -6,8 +6,9 @@ import random
 
 import pytest
 
-from agent_r1_core.evaluation.intervals import Estimate, estimate
+from agent_r1_core.evaluation.intervals import estimate
 from agent_r1_core.evaluation.seeds import by_task, mean_over_seeds, t_quantile
+from agent_r1_core.metrics.estimate import Estimate
 
 
 def shares(*rights: int, n: int = 100) -> list[dict[str, list[float]]]:

@@ -7,8 +7,9 @@ import math
 import pytest
 
 from agent_r1_core.evaluation.episode_record import episode_records
-from agent_r1_core.evaluation.intervals import Estimate, mean_over_sets, wilson
+from agent_r1_core.evaluation.intervals import mean_over_sets, wilson
 from agent_r1_core.evaluation.report import EvaluationResult, combine, report
+from agent_r1_core.metrics.estimate import Estimate
 from agent_r1_core.runs.failures import Failures
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.trajectory import Group
