@@ -35,6 +35,16 @@ def test_the_help_says_what_a_benchmark_asks(script: str, warm: Path) -> None:
     assert "?" in done.stdout.split("\n\n")[1]
 
 
+def test_both_sides_of_the_comparison_describe_the_same_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers.utils import get_json_schema
+
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    from multiply import Multiply
+    from peer_trl import multiply
+
+    assert Multiply().schema() == get_json_schema(multiply)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("script", QUICK)
 def test_the_quick_form_prints_a_table_and_writes_it(script: str, tmp_path: Path, warm: Path) -> None:

@@ -58,9 +58,7 @@ def test_every_recipe_shows_itself(
     assert load_config("shown.yaml").dump() == load_config(recipe, [f"model.name={noise}"]).dump()
 
 
-def test_a_model_on_the_hub_is_not_downloaded_for_it(
-    succeed: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_on_the_hub_is_not_downloaded_for_it(succeed: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     import huggingface_hub
 
     calls: list[dict[str, Any]] = []

@@ -129,7 +129,7 @@ def test_a_plugin_of_one_file_adds_a_score_that_is_read_without_it(
     assert 0 < again["metrics"]["score/half_turns"]["mean"] <= 1
     assert "score/broken" not in again["metrics"]
     compared = agent_r1("compare", "a=runs/small", "b=runs/small", "--score", "score/half_turns")
-    assert compared.exit_code == 0, compared.stderr
+    assert (compared.exit_code, "score/half_turns" in compared.stdout) == (0, True), compared.stderr
     folder = Path("runs/small/evaluations")
     matrix = read_matrix(folder, RecordedEvaluations(folder).all()[0], "score/half_turns")
     assert "score/half_turns" in matrix.scores

@@ -12,13 +12,13 @@ import pytest
 from agent_r1_core.errors import EpisodeError, NotOpened, ToolError, describe_error, message_of, plain_error
 
 
-def wordless(raised: type[BaseException], base: type[Exception] = Exception) -> Exception:
+def wordless(raised: type[BaseException]) -> Exception:
     """An exception whose text raises."""
 
     def text(self: Any) -> str:
         raise raised
 
-    return type("Wordless", (base,), {"__str__": text})("kept")
+    return type("Wordless", (Exception,), {"__str__": text})("kept")
 
 
 @pytest.mark.parametrize("raised", [ValueError, KeyboardInterrupt, SystemExit, asyncio.CancelledError, GeneratorExit])

@@ -222,9 +222,9 @@ def close_output() -> str:
 
 @tool
 def close_output_late() -> str:
-    """Close it after the call was given up."""
+    """Close that of standard output after the call was given up."""
     time.sleep(0.3)
-    os.close(2)
+    os.close(1)
     return "closed"
 
 

@@ -76,16 +76,6 @@ def formulas(case: str) -> list[real_learner.Named]:
     return [gradient for network in (learner.policy, learner.critic) for gradient in network.gradients]
 
 
-def difference(tensors: real_learner.Named, expected: real_learner.Named) -> float:
-    """||tensors - expected|| / ||expected||; ||tensors|| where nothing is expected."""
-    error, norm = (flat(tensors, expected) - flat(expected, expected)).norm(), flat(expected, expected).norm()
-    return float(error / norm) if norm > 0 else float(error)
-
-
-def flat(tensors: real_learner.Named, order: real_learner.Named) -> torch.Tensor:
-    return torch.cat([tensors[name].double().flatten() for name in order])
-
-
 def _described(run: Any) -> Found:
     networks = [network for network in (run.policy, run.critic) if network.gradients]
     return {

@@ -120,7 +120,7 @@ def test_a_kept_episode_is_the_same_when_it_is_played_from_its_file(
     assert nobody.requests == []
 
 
-def test_calls_that_the_format_would_write_likewise_stand_beside_the_text(tmp_path: Path) -> None:
+def test_calls_that_the_format_would_write_likewise_stand_beside_the_text() -> None:
     own = stage(ScriptedPolicy([f"Both.\n{TWO}", SPACED, ANSWER], TOKENIZER), Hermes())
     (line,) = keep(own, own.play(questions(1)).groups, Hermes()).lines
     asked, first, *answers, second, third, last = json.loads(line)["messages"]

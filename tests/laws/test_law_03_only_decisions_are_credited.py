@@ -7,22 +7,18 @@ stated; and of other episodes nothing.
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 
 import pytest
 import torch
 from agent_r1_ppo.ppo import PPO
 from algorithms import MASKED, make
+from batches import batch_of, some_critic, valued
 
 from agent_r1_core.contracts.training import TrainingConfig
-from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.credit import gae, returns_to_go
-from agent_r1_core.learning.critic import Critic
-from agent_r1_core.learning.forward import forward
 from agent_r1_core.learning.packing import pack
-from agent_r1_core.learning.policy import Policy
 from agent_r1_core.learning.selection import Selection
-from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_batch, tiny_model
+from agent_r1_core.testing import make_trajectory, random_group, tiny_batch, tiny_model
 from agent_r1_core.testing.gradients import relative_difference, update_gradients
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory
 
@@ -74,22 +70,9 @@ def test_credit_runs_through_the_segments_of_a_trajectory() -> None:
     """A context that was rewritten between two turns does not stop the reward from flowing back."""
     turns = (((1, 2), (3,)), ((4, 5), (6,)))
     for boundary in ((), (1,)):
-        batch = Batch.from_groups([Group(make_task(), [make_trajectory(turns, reward=1.0, new_segment_at=boundary)])])
+        batch = batch_of(make_trajectory(turns, reward=1.0, new_segment_at=boundary))
         returns = returns_to_go(batch.rewards, batch.action_mask, 0.5)
         assert returns[batch.action_mask].tolist() == [0.5, 1.0]
-
-
-def valued(critic: Critic, *trajectories) -> Batch:
-    batch = Batch.from_groups([Group(make_task(), list(trajectories))])
-    outputs = forward(batch, batch.action_mask, Policy(tiny_model()), None, critic, old=None)
-    assert outputs.bootstrap is not None
-    return replace(batch, values=outputs.values, bootstrap=outputs.bootstrap)
-
-
-def some_critic() -> Critic:
-    critic = Critic(Policy(tiny_model()))
-    torch.nn.init.constant_(critic.head.weight, 0.1)
-    return critic
 
 
 def test_the_value_of_a_turns_first_action_token_is_read_where_the_observation_ends() -> None:

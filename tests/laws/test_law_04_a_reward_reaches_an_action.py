@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from algorithms import ALGORITHMS, REWARDED, make
+from batches import batch_of
 from contexts import every_context, noise
 from stage import Stage, questions
 
@@ -17,10 +18,6 @@ from agent_r1_core.testing.gradients import update_gradients
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory
 
 TWO_TURNS = (((1, 2, 3), (4, 5)), ((6, 7), (8, 9, 10)))
-
-
-def batch_of(*trajectories: Trajectory) -> Batch:
-    return Batch.from_groups([Group(make_task(), list(trajectories))])
 
 
 def test_process_rewards_sit_on_the_last_token_of_their_turn_and_the_outcome_on_the_last_action_token() -> None:

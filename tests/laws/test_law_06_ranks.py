@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import torch
 from algorithms import NAMES
-from rank_cases import COMPILED, OTHERS, difference, formulas
-from real_learner import Named
+from rank_cases import COMPILED, OTHERS, formulas
+from real_learner import Named, relative_error
 from several_ranks import SIZES, compute
 
 pytestmark = pytest.mark.slow
@@ -58,7 +58,7 @@ def joined(found: list[dict[str, Any]], case: str, what: str) -> list[Named]:
 @pytest.mark.parametrize("case", UPDATES)
 def test_the_gradient_is_that_of_the_formulas(case: str, size: int, found: Any) -> None:
     for gradient, expected in zip(joined(found[size], case, "gradients"), formulas(case), strict=True):
-        assert difference(gradient, expected) < BOUND
+        assert relative_error(gradient, expected) < BOUND
 
 
 @several
@@ -66,7 +66,7 @@ def test_the_gradient_is_that_of_the_formulas(case: str, size: int, found: Any) 
 def test_weights_and_metrics_are_those_of_one_rank(case: str, size: int, found: Any) -> None:
     alone = found[1][0][case]
     for after, before, own in zip(joined(found[size], case, "after"), alone["before"], alone["after"], strict=True):
-        assert difference(way(before, after), way(before, own)) < WAY
+        assert relative_error(way(before, after), way(before, own)) < WAY
     for rank in found[size]:
         assert rank[case]["metrics"] == found[size][0][case]["metrics"], "ranks differ"
     compare_metrics(found[size][0][case]["metrics"], alone["metrics"])
@@ -76,11 +76,11 @@ def way(before: Named, after: Named) -> Named:
     return {name: after[name] - weight for name, weight in before.items()}
 
 
-def compare_metrics(metrics: list[dict[str, float]], expected: list[dict[str, float]], tolerance: float = 1e-4) -> None:
+def compare_metrics(metrics: list[dict[str, float]], expected: list[dict[str, float]]) -> None:
     for one, own in zip(metrics, expected, strict=True):
         assert one.keys() == own.keys()
         for name, value in own.items():
-            assert one[name] == pytest.approx(value, rel=tolerance, abs=tolerance), name
+            assert one[name] == pytest.approx(value, rel=1e-4, abs=1e-4), name
 
 
 @pytest.mark.parametrize(("case", "size"), on_several([one for one in OTHERS if one not in ("long run", "bfloat16")]))
@@ -89,14 +89,14 @@ def test_every_kind_of_policy_is_that_of_one_rank(case: str, size: int, found: A
     alone, first = found[1][0][case], found[size][0][case]
     for number, rank in enumerate(found[size]):
         for what in ("gradient", "scores"):
-            assert difference({what: rank[case][what]}, {what: alone[what]}) < BOUND
+            assert relative_error({what: rank[case][what]}, {what: alone[what]}) < BOUND
         for told, own in zip(rank[case]["told"], alone["told"], strict=True):
             assert not told.isnan().all()
             assert torch.allclose(told, own, atol=1e-4, equal_nan=True)
         assert bool(rank[case]["weights"]) == bool(rank[case]["saved"]) == (number == 0)
     compare_metrics(first["metrics"], alone["metrics"])
     assert first["weights"].keys() == alone["weights"].keys()
-    assert difference(first["weights"], alone["weights"]) < BOUND
+    assert relative_error(first["weights"], alone["weights"]) < BOUND
     assert first["saved"].keys() == first["weights"].keys()
     assert all(torch.equal(tensor, first["weights"][name]) for name, tensor in first["saved"].items())
     for rank in found[size]:
@@ -118,7 +118,7 @@ def test_only_the_first_rank_loads_weights(case: str, size: int, found: Any) -> 
 @pytest.mark.parametrize("case", ["loaded, off-loaded"])
 def test_off_loading_leaves_the_gradient_alone(case: str, size: int, found: Any) -> None:
     for rank in found[size]:
-        assert difference({case: rank[case]["gradient"]}, {case: rank[case]["exact"]}) < BOUND
+        assert relative_error({case: rank[case]["gradient"]}, {case: rank[case]["exact"]}) < BOUND
 
 
 @several

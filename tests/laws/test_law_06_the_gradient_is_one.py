@@ -12,7 +12,8 @@ import torch
 from agent_r1_grpo.grpo import GRPO
 from algorithms import ALGORITHMS
 from contexts import every_context, noise
-from rank_cases import difference, formulas, found_by
+from rank_cases import formulas, found_by
+from real_learner import relative_error
 from torch import Tensor, nn
 
 from agent_r1_core.errors import ConfigError
@@ -77,7 +78,7 @@ def usual(name: str) -> Tensor:
 def test_the_learners_gradient_is_the_one_by_the_book(name: str) -> None:
     """That of the formulas of tests/yardstick, in float64: they use no machinery of the learner."""
     for gradient, expected in zip(found_by(ONE_RANK, name)["gradients"], formulas(name), strict=True):
-        assert difference(gradient, expected) < BOUND
+        assert relative_error(gradient, expected) < BOUND
 
 
 @every_algorithm

@@ -4,27 +4,16 @@ recorded."""
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from agent_r1_ray.dispatcher import Dispatcher
 from fake_workers import FakeWorker, plans
-from small_run import run_once
+from small_run import Terminated, run_once
 
-from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.runs.run import Run
 
 CHANGED = {"deterministic": "false", "evaluation__every": 0, "evaluation__at_end": "false", "checkpoint__best": "null"}
-
-
-class Terminated(Silence):
-    """Ends the process by SIGTERM after a step, while further steps are being played."""
-
-    def step(self, step: int, metrics: Mapping[str, float]) -> None:
-        if step == 2:
-            signal.raise_signal(signal.SIGTERM)
 
 
 def versions(run: Run, step: int) -> list[set[int]]:

@@ -227,16 +227,17 @@ def test_what_a_tool_changes_in_the_process_is_put_back_and_told_once(caplog: py
 
 
 @pytest.mark.parametrize("name", ["close_output", "close_output_late"])
-def test_standard_error_that_a_tool_closes_is_opened_again(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_standard_streams_that_a_tool_closes_are_opened_again(name: str, caplog: pytest.LogCaptureFixture) -> None:
     """Also by a call that was given up, once no other runs."""
-    error = os.dup(2)
+    copies = {stream: os.dup(stream) for stream in (1, 2)}
     try:
         alone(Stage(one_bad_call(call(name)), tools(name), timeouts={"close_output_late": 0.05}).play(questions(2)))
         time.sleep(0.5)
-        os.fstat(2)
+        assert all(os.path.sameopenfile(stream, copy) for stream, copy in copies.items())
     finally:
-        os.dup2(error, 2)
-        os.close(error)
+        for stream, copy in copies.items():
+            os.dup2(copy, stream)
+            os.close(copy)
     assert "changed the descriptors of standard output and standard error" in caplog.text
 
 

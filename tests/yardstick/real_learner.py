@@ -130,6 +130,16 @@ def learn(
     return run
 
 
+def relative_error(actual: Named, expected: Named) -> float:
+    """||actual - expected|| / ||expected||; ||actual|| where nothing is expected."""
+    error, norm = (_flat(actual, expected) - _flat(expected, expected)).norm(), _flat(expected, expected).norm()
+    return float(error / norm) if norm > 0 else float(error)
+
+
+def _flat(tensors: Named, order: Named) -> Tensor:
+    return torch.cat([tensors[name].double().flatten() for name in order])
+
+
 def _watch(optimiser: Optimiser, trained: Trained, ranks: Ranks) -> None:
     """Keep copies of gradients at every step of an optimiser, and of weights where a single rank has them at hand."""
     original = optimiser.step

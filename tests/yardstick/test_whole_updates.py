@@ -18,8 +18,7 @@ import torch
 from plain_algorithms import REFERENCES, plain
 from plain_learner import SETTINGS, Network, PlainLearner
 from plain_model import in_float64, logprobs
-from real_learner import Named, Trained, algorithms, learn, models, settings, shape
-from torch import Tensor
+from real_learner import Trained, algorithms, learn, models, relative_error, settings, shape
 
 from agent_r1_core.testing import tiny_model
 from agent_r1_core.trajectory import Group
@@ -212,16 +211,6 @@ def compare(network: str, learner: Trained, reference: Network) -> None:
     expected = {name: reference.adamw.weights[name].detach() - before for name, before in learner.before.items()}
     actual = {name: learner.after[name].double() - before for name, before in learner.before.items()}
     assert relative_error(actual, expected) < WEIGHTS_BOUND, network
-
-
-def relative_error(actual: Named, expected: Named) -> float:
-    """||actual - expected|| / ||expected||; ||actual|| where nothing is expected."""
-    error, norm = (flat(actual, expected) - flat(expected, expected)).norm(), flat(expected, expected).norm()
-    return float(error / norm) if norm > 0 else float(error)
-
-
-def flat(tensors: Named, order: Named) -> Tensor:
-    return torch.cat([tensors[name].double().flatten() for name in order])
 
 
 def test_every_registered_algorithm_and_option_has_a_reference_and_a_case() -> None:

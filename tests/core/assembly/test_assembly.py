@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from agent_r1_calculator.tool import Calculator
+from small_run import Notes
 
 from agent_r1_core import Task, ToolCall, ToolContext, train
 from agent_r1_core.assembly.assembly import assemble
@@ -15,7 +16,6 @@ from agent_r1_core.assembly.components import make_tools
 from agent_r1_core.assembly.local_roles import Stage
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import ConfigError, ModelError, TaskError
-from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
 
@@ -94,7 +94,7 @@ def test_a_budget_beyond_the_models_positions_is_refused(small: list[str], tmp_p
         assemble(resolved, learning=False, task_sets=("eval",))
 
 
-def test_a_start_with_a_bundled_model_names_the_tools_that_it_does_not_know(tmp_path: Path) -> None:
+def test_a_start_with_a_bundled_model_names_the_tools_that_it_does_not_know() -> None:
     keys = ["model={name: tiny-worlds, dtype: float32}", "threads=1", "tasks.eval.size=1"]
     said: list[str] = []
     assemble(load_config("default", keys), learning=False, task_sets=("eval",), note=said.append)
@@ -220,13 +220,3 @@ def test_a_run_goes_on_without_the_model_that_it_began_with_unless_it_computes_w
     assert (run.model / "tokenizer.json").read_bytes() == (tmp_path / "elsewhere" / "tokenizer.json").read_bytes()
     with pytest.raises(ModelError, match=r"neither a Hugging Face folder .* nor a run"):
         train(tmp_path / "runs" / "near", ["training.steps=2"], resume=True)
-
-
-class Notes(Silence):
-    """Remembers what was said."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.said.append(text)

@@ -23,7 +23,6 @@ from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
 from agent_r1_core.errors import ConfigError, ModelError, RunError
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.learning.ranks import ONE_RANK, Ranks
 from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.checkpoints import Checkpoints
 from agent_r1_core.runs.run import Run
@@ -37,10 +36,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_model_folder(tmp_path_factory.mktemp("model"))
 
 
-def learner_of(model: Path, kind: str, ranks: Ranks = ONE_RANK) -> Learner:
+def learner_of(model: Path, kind: str) -> Learner:
     """A learner with adapters, with a critic, or with neither."""
     policy = Policy.load(model, lora=LoraSettings(rank=4) if kind == "lora" else None)
-    return Learner(policy, PPO() if kind == "critic" else GRPO(), TrainingConfig(lr=1e-2), ranks=ranks)
+    return Learner(policy, PPO() if kind == "critic" else GRPO(), TrainingConfig(lr=1e-2))
 
 
 def learn(learner: Learner, step: int) -> None:

@@ -179,7 +179,7 @@ def test_an_algorithm_may_ask_for_more_episodes_within_a_step_up_to_a_bound(tmp_
     assert runs[0].metrics()[0]["rollout/episodes"] == 10.0
 
 
-def test_resampling_plays_further_tasks_until_the_bound(tmp_path: Path, keys: list[str]) -> None:
+def test_resampling_plays_further_tasks_until_the_bound(keys: list[str]) -> None:
     options = ["algorithm=dapo", "rewards=[format]", "training.extra_rollouts=2"]  # no answer: no spread
     run = train("default", [*keys, *options, "run.name=dapo"])
     assert [line["rollout/episodes"] for line in run.metrics()] == [2 * (2 + 2 + 2)] * 2

@@ -20,9 +20,9 @@ FIRST = TaskOrder(10, seed=3, shuffle=True)
 SIZES = {"hotpot": 30, "wiki": 20, "music": 10}
 
 
-def mixture(weights: dict[str, float], sizes: dict[str, int] | None = None, seed: int = 3) -> MixedOrder:
+def mixture(weights: dict[str, float], sizes: dict[str, int] | None = None) -> MixedOrder:
     sizes = sizes or {name: SIZES[name] for name in weights}
-    return MixedOrder({name: TaskOrder(size, f"{seed}/{name}", True) for name, size in sizes.items()}, weights)
+    return MixedOrder({name: TaskOrder(size, f"3/{name}", True) for name, size in sizes.items()}, weights)
 
 
 def owner(order: MixedOrder, task: int) -> tuple[str, int]:

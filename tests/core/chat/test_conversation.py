@@ -14,9 +14,9 @@ SCHEMA = {
 QUESTION = {"role": "user", "content": "Where was Karimo born?"}
 
 
-def say(conversation, tokenizer, text, closed=True):
+def say(conversation, tokenizer, text):
     """Let the policy act with these words."""
-    ids = tokenizer.encode(text + ("<|im_end|>" if closed else ""))
+    ids = tokenizer.encode(f"{text}<|im_end|>")
     return conversation.act(ids, [-0.5] * len(ids))
 
 

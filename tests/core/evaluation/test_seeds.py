@@ -11,9 +11,9 @@ from agent_r1_core.evaluation.seeds import by_task, mean_over_seeds, t_quantile
 from agent_r1_core.metrics.estimate import Estimate
 
 
-def shares(*rights: int, n: int = 100) -> list[dict[str, list[float]]]:
-    """A seed for each number of tasks that are answered rightly, of `n`."""
-    return [{f"task-{index}": [float(index < right)] for index in range(n)} for right in rights]
+def shares(*rights: int) -> list[dict[str, list[float]]]:
+    """A seed for each number of tasks that are answered rightly, of 100."""
+    return [{f"task-{index}": [float(index < right)] for index in range(100)} for right in rights]
 
 
 @pytest.mark.parametrize(

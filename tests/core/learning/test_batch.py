@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+from batches import batch_of
 
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.packing import Span, micro_batches, pack
@@ -13,10 +14,6 @@ from agent_r1_core.testing import make_task, make_trajectory
 from agent_r1_core.trajectory import Group
 
 TWO_TURNS = (((1, 2, 3), (4, 5)), ((6, 7), (8, 9, 10)))
-
-
-def batch_of(*trajectories) -> Batch:
-    return Batch.from_groups([Group(make_task(), list(trajectories))])
 
 
 def test_segments_follow_one_another_in_a_row() -> None:

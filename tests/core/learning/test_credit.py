@@ -28,13 +28,13 @@ def naive_gae(rewards, values, mask, gamma, lam, bootstrap):
     return torch.tensor(advantages)
 
 
-def a_batch(seed: int, rows: int = 5, length: int = 17):
+def a_batch(seed: int):
     generator = torch.Generator().manual_seed(seed)
-    rewards = torch.randn(rows, length, generator=generator)
-    values = torch.randn(rows, length, generator=generator)
-    mask = torch.rand(rows, length, generator=generator) < 0.5
+    rewards = torch.randn(5, 17, generator=generator)
+    values = torch.randn(5, 17, generator=generator)
+    mask = torch.rand(5, 17, generator=generator) < 0.5
     mask[0] = False
-    return rewards, values, mask, torch.randn(rows, generator=generator)
+    return rewards, values, mask, torch.randn(5, generator=generator)
 
 
 def test_gae_is_the_naive_loop_over_action_tokens() -> None:

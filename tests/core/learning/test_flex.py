@@ -140,6 +140,12 @@ def test_one_kernel_computes_what_span_after_span_does(
         torch.testing.assert_close(one_kernel, span_after_span, atol=1e-5, rtol=1e-5)
 
 
+def test_one_kernel_computes_bfloat16_too(backward_on_the_cpu: None) -> None:
+    tree = random_tree(5)
+    for found, exact in both_ways(TreeMask(tree, CPU), len(tree.ids), (4, 2, 16), 4, torch.bfloat16):
+        assert relative_difference(found, exact) < 1e-2
+
+
 def test_the_number_of_tokens_compiles_nothing_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     counter = CompileCounter()
     kernel = torch.compile(library.flex_attention, dynamic=True, fullgraph=True, backend=counter)

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from agent_r1_grpo.grpo import GRPO
+from batches import some_critic, valued
 
 from agent_r1_core.contracts.training import TrainingConfig
-from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.critic import Critic
-from agent_r1_core.learning.forward import forward
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.packing import pack
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.testing import make_task, make_trajectory, tiny_model
-from agent_r1_core.trajectory import Group
+from agent_r1_core.testing import make_trajectory, tiny_model
 
 TWO_TURNS = (((1, 2, 3), (4, 5)), ((6, 7), (8, 9, 10)))
-
-
-def trained_critic() -> Critic:
-    critic = Critic(Policy(tiny_model()))
-    torch.nn.init.constant_(critic.head.weight, 0.1)
-    return critic
-
-
-def valued(critic: Critic, *trajectories) -> Batch:
-    batch = Batch.from_groups([Group(make_task(), list(trajectories))])
-    outputs = forward(batch, batch.action_mask, Policy(tiny_model()), None, critic, old=None, max_tokens=12)
-    return replace(batch, values=outputs.values, bootstrap=outputs.bootstrap)
 
 
 def test_every_value_begins_at_zero() -> None:
@@ -41,7 +25,7 @@ def test_every_value_begins_at_zero() -> None:
 
 def test_the_value_of_a_token_is_read_at_the_token_before_it() -> None:
     """V(state before t) must not know token t."""
-    critic = trained_critic()
+    critic = some_critic()
     batch = valued(critic, make_trajectory(TWO_TURNS))
     packed = pack(batch, [0])
     everywhere = critic.values(packed, torch.arange(10)).detach()
@@ -52,7 +36,7 @@ def test_the_value_of_a_token_is_read_at_the_token_before_it() -> None:
 
 
 def test_only_a_trajectory_cut_from_outside_is_bootstrapped_after_its_last_id() -> None:
-    critic = trained_critic()
+    critic = some_critic()
     cut, ended = make_trajectory(TWO_TURNS, closing=(11,), bootstrap=True), make_trajectory(TWO_TURNS, closing=(11,))
     batch = valued(critic, cut, ended)
     last = critic.values(pack(batch, [0]), torch.tensor([10])).detach()
@@ -68,7 +52,7 @@ def test_the_critic_is_a_network_of_its_own() -> None:
 
 
 def test_its_state_comes_back_bit_for_bit() -> None:
-    critic, fresh = trained_critic(), Critic(Policy(tiny_model(seed=3)))
+    critic, fresh = some_critic(), Critic(Policy(tiny_model(seed=3)))
     fresh.load_state_dict(critic.state_dict())
     one, other = valued(critic, make_trajectory(TWO_TURNS)), valued(fresh, make_trajectory(TWO_TURNS))
     assert torch.equal(one.values, other.values)

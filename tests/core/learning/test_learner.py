@@ -17,6 +17,7 @@ from agent_r1_core.errors import ConfigError
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.forward import forward
 from agent_r1_core.learning.learner import Learner
+from agent_r1_core.learning.loss import LossTerms
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.learning.update import shuffled_rows
 from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_model, tiny_model_folder
@@ -44,6 +45,23 @@ def test_metrics_say_what_happened() -> None:
     assert 0 <= metrics["update/clip_fraction"] <= 1
     assert metrics["update/kl_step"] > 0
     assert all(math.isfinite(value) for value in metrics.values())
+
+
+def test_a_term_of_the_algorithms_own_has_a_gradient_through_the_entropy() -> None:
+    """A bonus on every turn but the first, where no trajectory has an advantage."""
+
+    class Curious(GRPO):
+        def needs_entropy(self) -> bool:
+            return True
+
+        def loss(self, tokens):  # type: ignore[no-untyped-def]
+            return LossTerms(-(0.5 * tokens.weights * (tokens.turn > 0) * tokens.entropy).sum())
+
+    learner = Learner(Policy(tiny_model(initializer_range=0.1)), Curious(), TrainingConfig(lr=1e-2))
+    turns = (((1, 2), (3, 4)), ((5,), (6, 7)))
+    flat = [Group(make_task(), [make_trajectory(turns, sample=sample) for sample in range(3)])]
+    entropies = [learner.update(flat, step).metrics["update/entropy"] for step in range(1, 9)]
+    assert entropies[-1] > entropies[0] + 0.05
 
 
 def test_the_losses_of_a_step_are_means_over_its_optimiser_steps() -> None:

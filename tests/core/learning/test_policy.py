@@ -19,8 +19,8 @@ from agent_r1_core.learning.policy import Policy
 from agent_r1_core.testing import random_group, tiny_model, tiny_model_folder
 
 
-def some_packed(seed: int = 0, **more) -> Packed:
-    batch = Batch.from_groups([random_group(seed, 4, new_segment_at=(1,), **more), random_group(seed + 1, 2, **more)])
+def some_packed(**more) -> Packed:
+    batch = Batch.from_groups([random_group(0, 4, new_segment_at=(1,), **more), random_group(1, 2, **more)])
     return pack(batch, range(batch.size))
 
 

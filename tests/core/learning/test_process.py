@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from batches import batch_of
 
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.credit import gae, returns_to_go
 from agent_r1_core.learning.process import scaled_rewards, turn_discounts
-from agent_r1_core.testing import make_task, make_trajectory, random_group
-from agent_r1_core.trajectory import Group
+from agent_r1_core.testing import make_trajectory, random_group
 
 TWO_TURNS = (((1, 2), (3, 4)), ((5,), (6, 7)))
-
-
-def batch_of(*trajectories) -> Batch:
-    return Batch.from_groups([Group(make_task(), list(trajectories))])
 
 
 def test_what_follows_a_turn_is_discounted_once_however_long_its_actions_are() -> None:

@@ -87,7 +87,9 @@ def test_the_table_of_the_docs_has_every_score() -> None:
 def test_a_score_is_measured_in_a_record_alone_and_lies_within_its_bounds() -> None:
     task = make_task(answers=("Paris",))
     found, none = (EpisodeRecord.of(make_trajectory(task=task, answer=answer)) for answer in ("Paris", None))
-    for score in scores_of([found, none]).values():
+    scores = scores_of([found, none])
+    assert "exact_match" in scores
+    for score in scores.values():
         for value in (score.measure(found), score.measure(none)):
             assert value is None or score.bounds not in ("0 or 1", "0 to 1") or 0.0 <= value <= 1.0, score
             assert value is None or score.bounds != "0 or 1" or value in (0.0, 1.0), score

@@ -43,11 +43,11 @@ class Clocked(Corridor):
     clock = True
 
 
-def walked(place: int, seed: int | None = None) -> Task:
+def walked(place: int) -> Task:
     """A game of text alone, in which the environment speaks twice."""
     said = [("assistant", "left"), ("user", f"A wall, at {place}."), ("assistant", "right")]
     shown: Any = [{"role": role, "content": text} for role, text in said]
-    return Task("w", f"You stand at {place}.", seed=seed, demonstration=shown)
+    return Task("w", f"You stand at {place}.", demonstration=shown)
 
 
 def play(tokenizer: ChatTokenizer, env: type[ToolEnv], examples: Examples, **budget: Any) -> Trajectory:

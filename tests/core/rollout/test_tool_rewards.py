@@ -213,7 +213,7 @@ def test_names_that_would_be_mixed_up_are_refused(rewards: list[str], tools: lis
         Scorer([WeightedReward(reward) for reward in made], ThreadPool(1), {name: ToolReward() for name in tools})
 
 
-def test_every_reward_has_a_time_of_its_own() -> None:
+def test_a_reward_that_takes_longer_than_its_timeout_fails_the_episode() -> None:
     class Judge(RewardFn):
         name = "judge"
 

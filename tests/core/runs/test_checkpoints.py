@@ -187,7 +187,7 @@ def test_a_checkpoint_is_seen_when_it_is_whole_and_the_next_one_waits_for_it(tmp
         assert (run.checkpoint_writer.busy, run.checkpoint_writer.step, steps(run.checkpoints)) == (True, 1, [])
         following = threading.Thread(target=lambda: run.checkpoint_writer.start(2, second, keep=2))
         following.start()
-        assert not second.begun.is_set()
+        assert not second.begun.wait(0.2)
         first.go_on.set()
         assert second.begun.wait(60)
         following.join()

@@ -82,13 +82,8 @@ def test_there_may_be_no_file_yet(tmp_path: Path) -> None:
 def test_the_first_line_of_a_file_is_on_disk_with_the_name_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flushed, fsync = list[str](), os.fsync
-
-    def watched(handle: int) -> None:
-        flushed.append(os.readlink(f"/proc/self/fd/{handle}"))
-        fsync(handle)
-
-    monkeypatch.setattr(os, "fsync", watched)
+    flushed = list[str]()
+    monkeypatch.setattr(os, "fsync", lambda handle: flushed.append(os.readlink(f"/proc/self/fd/{handle}")))
     file = tmp_path / "events.jsonl"
     append_line(file, "one\n")
     append_line(file, "two\n")

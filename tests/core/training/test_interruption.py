@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small_run import Notes
+from small_run import Notes, Terminated
 
 from agent_r1_core import train
 from agent_r1_core.assembly.assembly import assemble
@@ -107,14 +107,6 @@ def test_one_ends_a_run_whose_learner_is_lost_meanwhile(tmp_path: Path, monkeypa
     assert saved.step == trainer.done == 1
 
 
-class Scheduler(Silence):
-    """Ends the process by SIGTERM after the second step, as a cluster does."""
-
-    def step(self, step: int, metrics: Mapping[str, float]) -> None:
-        if step == 2:
-            signal.raise_signal(signal.SIGTERM)
-
-
 @pytest.mark.parametrize("interrupts", [signal.default_int_handler, signal.SIG_IGN], ids=["heeded", "ignored"])
 def test_a_termination_saves_the_run_and_says_how_to_go_on(tmp_path: Path, interrupts: Any) -> None:
     """Also where interrupts are ignored, as in a background job of a script."""
@@ -122,7 +114,7 @@ def test_a_termination_saves_the_run_and_says_how_to_go_on(tmp_path: Path, inter
     before = signal.signal(signal.SIGINT, interrupts)
     try:
         with pytest.raises(KeyboardInterrupt, match=r"stopped after step 2 of 3; continue with: .* --resume"):
-            train("default", keys, listener=Scheduler())
+            train("default", keys, listener=Terminated())
     finally:
         signal.signal(signal.SIGINT, before)
     saved = Run.open(tmp_path / "run").checkpoints.latest()

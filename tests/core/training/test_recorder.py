@@ -140,7 +140,7 @@ def test_events_that_cannot_be_written_hide_no_error_and_are_told_once(model: Pa
     assert len([text for text in notes.said if "events of the run are recorded no longer" in text]) == 1
 
 
-def test_everything_is_passed_on(tmp_path: Path) -> None:
+def test_everything_is_passed_on() -> None:
     told: list[tuple[object, ...]] = []
 
     class Told(Silence):

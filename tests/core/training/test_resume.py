@@ -129,10 +129,10 @@ def rewrite_metrics(run: Run, steps: Sequence[int]) -> None:
     file.write_text("".join(lines[step - 1] for step in steps))
 
 
-def chosen(run: Run, every: int = 2) -> tuple[int, list[str]]:
+def chosen(run: Run) -> tuple[int, list[str]]:
     """Where the run goes on, and what it says."""
     said: list[str] = []
-    checkpoint = choose_checkpoint(run, every, said.append)
+    checkpoint = choose_checkpoint(run, 2, said.append)
     assert checkpoint is not None
     tell_irregularities(run, checkpoint.step, said.append)
     return checkpoint.step, said

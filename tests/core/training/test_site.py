@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from small_run import Notes
 
 from agent_r1_core import train
 from agent_r1_core.config import load_config
@@ -37,16 +38,6 @@ def register_sites():
 """
 
 
-class Notes:
-    """Keeps the notes of a run."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def __getattr__(self, name: str) -> object:
-        return lambda *said, **options: self.texts.extend(said) if name == "note" else None
-
-
 def test_a_run_with_workers_opens_the_site_of_a_plugin(tmp_path: Path) -> None:
     (tmp_path / "sites.py").write_text(PLUGIN)
     keys = [
@@ -63,8 +54,8 @@ def test_a_run_with_workers_opens_the_site_of_a_plugin(tmp_path: Path) -> None:
     ]
     listener = Notes()
     run = train("default", keys, plugins=[tmp_path / "sites.py"], listener=listener)
-    assert len(run.metrics()) >= 1
-    assert [text for text in listener.texts if text in ("opened for 3 workers", "closed")] == [
+    assert len(run.metrics()) == 1
+    assert [text for text in listener.said if text in ("opened for 3 workers", "closed")] == [
         "opened for 3 workers",
         "closed",
     ]

@@ -16,17 +16,25 @@ from agent_r1_questions.two_wiki import TwoWikiMultihopQA
 from agent_r1_core import TaskError
 from agent_r1_core.testing import TaskSourceContract
 
-HOTPOT = {
-    "question": "Which city is the capital of the country of Lyon?",
-    "answer": "Paris",
+QUESTION = {"question": "Who directed Karimo?", "answer": "Vesano"}
+HOTPOT_RECORD = QUESTION | {
+    "id": "2hop__1_2",
     "type": "bridge",
-    "context": [["Lyon", ["Lyon is in France.", " It is large."]], ["France", ["Its capital is Paris."]]],
-    "supporting_facts": [["Lyon", 0], ["France", 0]],
+    "context": [["Karimo", ["A film by Vesano."]]],
+    "supporting_facts": [["Karimo", 0]],
 }
-MUSIQUE = {
-    "question": "Which city is the capital of the country of Lyon?",
-    "answer": "Paris",
-    "paragraphs": [{"idx": 0, "title": "Lyon", "paragraph_text": "Lyon is in France.", "is_supporting": True}],
+RECORDS: dict[str, dict[str, Any]] = {
+    "hotpotqa": HOTPOT_RECORD,
+    "2wikimultihopqa": HOTPOT_RECORD | {"evidences": [["Karimo", "director", "Vesano"]]},
+    "musique": QUESTION
+    | {
+        "id": "2hop__1_2",
+        "paragraphs": [{"title": "Karimo", "paragraph_text": "A film by Vesano.", "is_supporting": True}],
+        "question_decomposition": [],
+        "answer_aliases": ["the Old"],
+    },
+    "bamboogle": {"Question": "Who directed Karimo?", "Answer": "Vesano"},
+    "qa": QUESTION | {"id": "1", "golden_answers": ["Vesano"]},
 }
 
 
@@ -36,7 +44,7 @@ class TestHotpotQA(TaskSourceContract):
     @pytest.fixture(autouse=True)
     def _file(self, tmp_path: Path) -> None:
         path = tmp_path / "hotpot.json"
-        path.write_text(json.dumps([HOTPOT | {"_id": name} for name in ("5a", "5b")]), encoding="utf-8")
+        path.write_text(json.dumps([RECORDS["hotpotqa"] | {"id": name} for name in ("5a", "5b")]), encoding="utf-8")
         self.config = {"path": str(path)}
 
 
@@ -46,7 +54,7 @@ class TestTwoWikiMultihopQA(TaskSourceContract):
     @pytest.fixture(autouse=True)
     def _file(self, tmp_path: Path) -> None:
         path, aliases = tmp_path / "dev.json", tmp_path / "id_aliases.json"
-        path.write_text(json.dumps([HOTPOT | {"_id": "5a", "answer_id": "Q90", "evidences": []}]), encoding="utf-8")
+        path.write_text(json.dumps([RECORDS["2wikimultihopqa"] | {"answer_id": "Q90"}]), encoding="utf-8")
         lines = [{"Q_id": name, "aliases": ["City of Light"], "demonyms": []} for name in ("Q90", "Q91")]
         aliases.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
         self.config = {"path": str(path), "aliases": str(aliases)}
@@ -58,8 +66,8 @@ class TestMuSiQue(TaskSourceContract):
     @pytest.fixture(autouse=True)
     def _file(self, tmp_path: Path) -> None:
         path = tmp_path / "musique.jsonl"
-        lines = [json.dumps(MUSIQUE | {"id": name, "answerable": name == "2hop__1_2"}) for name in ("2hop__1_2", "b")]
-        path.write_text("\n".join(lines), encoding="utf-8")
+        lines = [RECORDS["musique"] | {"id": name, "answerable": name != "b"} for name in ("2hop__1_2", "b")]
+        path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
         self.config = {"path": str(path), "unanswerable": "skip"}
 
 
@@ -121,26 +129,6 @@ def test_a_broken_file_gives_one_sentence(tmp_path: Path, text: str, sentence: s
         source(tmp_path, text).load()
 
 
-QUESTION = {"question": "Who directed Karimo?", "answer": "Vesano"}
-HOTPOT_RECORD = QUESTION | {
-    "id": "2hop__1_2",
-    "type": "bridge",
-    "context": [["Karimo", ["A film by Vesano."]]],
-    "supporting_facts": [["Karimo", 0]],
-}
-RECORDS: dict[str, dict[str, Any]] = {
-    "hotpotqa": HOTPOT_RECORD,
-    "2wikimultihopqa": HOTPOT_RECORD | {"evidences": [["Karimo", "director", "Vesano"]]},
-    "musique": QUESTION
-    | {
-        "id": "2hop__1_2",
-        "paragraphs": [{"title": "Karimo", "paragraph_text": "A film by Vesano.", "is_supporting": True}],
-        "question_decomposition": [],
-        "answer_aliases": ["the Old"],
-    },
-    "bamboogle": {"Question": "Who directed Karimo?", "Answer": "Vesano"},
-    "qa": QUESTION | {"id": "1", "golden_answers": ["Vesano"]},
-}
 SOURCES = {source.format: source for source in (HotpotQA, TwoWikiMultihopQA, MuSiQue, Bamboogle)}
 
 

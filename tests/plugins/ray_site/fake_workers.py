@@ -14,9 +14,9 @@ from agent_r1_core.rollout.result import CallCounts
 from agent_r1_core.trajectory import Task, Trajectory
 
 
-def plans(tasks: int, samples: int = 2) -> list[EpisodePlan]:
-    """The episodes of some tasks."""
-    return plan_episodes(RolloutRequest([Task(f"t{k}", "?") for k in range(tasks)], samples), 0)
+def plans(tasks: int) -> list[EpisodePlan]:
+    """The episodes of some tasks, two of each."""
+    return plan_episodes(RolloutRequest([Task(f"t{k}", "?") for k in range(tasks)], 2), 0)
 
 
 class FakeWorker:

@@ -177,7 +177,7 @@ def test_repeated_passages_are_left_out_and_counted(write_corpus: Any, monkeypat
     assert (manifest.passages, manifest.repeated, manifest.hash) == (6, 4, corpus_hash(towns))
 
 
-def test_another_build_with_other_options_is_not_continued(tmp_path: Path, write_corpus: Any) -> None:
+def test_another_build_with_other_options_is_not_continued(write_corpus: Any) -> None:
     corpus = write_corpus(numbered(3000))
     killed(corpus, "indexing words", 0.5)
     with pytest.raises(ConfigError, match=r"has other options .stemmer False, not True.; give the same ones"):

@@ -79,7 +79,7 @@ def test_the_structure_is_the_manifests_and_what_cannot_be_built_shows_early_and
     assert titles(open_folder(target), *queries, top_k=3) == titles(open_folder(dense), *queries, top_k=3)
 
 
-def test_prefixes_reach_the_encoder_and_are_the_indexs_own(tmp_path: Path, minilm: str, dense: Path) -> None:
+def test_prefixes_reach_the_encoder_and_are_the_indexs_own(tmp_path: Path, minilm: str) -> None:
     encoder = Encoder(minilm, query_prefix="query: ", passage_prefix="passage: ")
     plain = Encoder(minilm)
     assert numpy.allclose(encoder.queries(["Oslo"]), plain.queries(["query: Oslo"]), atol=1e-5)

@@ -23,17 +23,18 @@ from agent_r1_core import ConfigError, Passage, Work
 from agent_r1_core.errors import NotOpened
 
 
-def unit(count: int, dimension: int = 32, seed: int = 0) -> numpy.ndarray:
+def unit(count: int, seed: int = 0) -> numpy.ndarray:
     """Vectors of length 1 around a hundred centres, as those of passages on a hundred subjects."""
     rng = numpy.random.default_rng(seed)
-    centres = numpy.random.default_rng(9).normal(size=(100, dimension))
-    found = centres[rng.integers(100, size=count)] + 0.7 * rng.normal(size=(count, dimension))
+    centres = numpy.random.default_rng(9).normal(size=(100, 32))
+    found = centres[rng.integers(100, size=count)] + 0.7 * rng.normal(size=(count, 32))
     return (found / numpy.linalg.norm(found, axis=1, keepdims=True)).astype(numpy.float16)
 
 
-def nearest(embeddings: numpy.ndarray, queries: numpy.ndarray, top_k: int) -> numpy.ndarray:
+def nearest(embeddings: numpy.ndarray, queries: numpy.ndarray) -> numpy.ndarray:
+    """The ten nearest of each query."""
     scores = queries @ embeddings.astype(numpy.float32).T
-    return numpy.argsort(-scores, axis=1, kind="stable")[:, :top_k]
+    return numpy.argsort(-scores, axis=1, kind="stable")[:, :10]
 
 
 def test_numpy_is_exact_across_blocks_and_keeps_the_order_of_equals(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +43,7 @@ def test_numpy_is_exact_across_blocks_and_keeps_the_order_of_equals(monkeypatch:
     embeddings[300] = embeddings[20] = embeddings[450]
     found = open_vectors(Path(), embeddings, {"vectors": "numpy"}, None)
     scores, numbers = found.search(queries, 10)
-    assert (numbers == nearest(embeddings, queries, 10)).all()
+    assert (numbers == nearest(embeddings, queries)).all()
     assert (numpy.diff(scores) <= 0).all()
     assert found.search(embeddings[20:21].astype(numpy.float32), 3)[1].tolist() == [[20, 300, 450]]
     assert found.search(queries, 1000)[1].shape == (7, 500)
@@ -66,7 +67,7 @@ def test_faiss_finds_what_is_nearest(
     assert parameters["vectors"] == structure.kind
     found = open_vectors(tmp_path, embeddings, parameters, None)
     scores, numbers = found.search(queries, 10)
-    expected = nearest(embeddings, queries, 10)
+    expected = nearest(embeddings, queries)
     recall = numpy.mean([len(set(one) & set(other)) / 10 for one, other in zip(numbers, expected, strict=True)])
     assert recall >= at_least
     exact = numpy.take_along_axis(queries @ embeddings.astype(numpy.float32).T, numbers, 1)
@@ -78,7 +79,7 @@ def test_faiss_finds_what_is_nearest(
 def test_effort_buys_recall(tmp_path: Path) -> None:
     embeddings, queries = unit(10_000), unit(50, seed=1).astype(numpy.float32)
     parameters = Structure(Kind.HNSW, links=4).build(embeddings, tmp_path)
-    expected = nearest(embeddings, queries, 10)
+    expected = nearest(embeddings, queries)
 
     def recall(effort: int) -> float:
         _, numbers = open_vectors(tmp_path, embeddings, parameters, effort).search(queries, 10)

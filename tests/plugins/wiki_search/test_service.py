@@ -43,10 +43,10 @@ def others():
         yield threads
 
 
-def asked(service: Any, others: ThreadPoolExecutor, *queries: str, top_k: int = 1) -> Future[httpx2.Response]:
+def asked(service: Any, others: ThreadPoolExecutor, *queries: str) -> Future[httpx2.Response]:
     """A request that the service has accepted."""
     before = service.metric("wiki_search_waiting_queries")
-    answer = others.submit(service.post, *queries, top_k=top_k)
+    answer = others.submit(service.post, *queries, top_k=1)
     wait_until(lambda: service.metric("wiki_search_waiting_queries") == before + len(queries))
     return answer
 

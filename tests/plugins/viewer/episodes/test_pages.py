@@ -144,6 +144,15 @@ def test_a_text_of_one_episode_is_found_in_it_alone(open_planted: Open, arrive: 
     arrive(page, "episode 1 of step 2")
 
 
+def test_an_address_holds_what_a_search_asks_for(open_planted: Open) -> None:
+    page = open_planted("search?status=truncated&tool_error=yes&high=0.5&turns_low=3")
+    assert hits(page) == ["step 2, episode 1"]
+    assert page.get_by_label("ended").input_value() == "truncated"
+    assert page.get_by_label("tool errors").input_value() == "yes"
+    assert page.get_by_label("return, at most").input_value() == "0.5"
+    assert page.get_by_label("turns, at least").input_value() == "3"
+
+
 @pytest.mark.parametrize(
     ("place", "crumbs", "sentence", "ways"),
     [

@@ -114,6 +114,15 @@ def test_rewards_are_at_their_turns_and_tokens(open_planted: Open, planted: Path
     assert paid == {4: "process +0.5", 9: "process −0.25", 12: "outcome 0"}
 
 
+def test_an_episode_of_an_evaluation_is_shown(open_planted: Open, planted: Path, arrive: Arrive) -> None:
+    page = open_planted("evaluations/step_000003/episodes/0?view=tokens")
+    row = pq.read_table(planted / "evaluations/step_000003.parquet").to_pylist()[0]
+    check_tokens(page.evaluate(EVERY_TOKEN, len(row["ids"])), row)
+    page.keyboard.press("j")
+    arrive(page, "episode 1 of step_000003")
+    assert page.evaluate("location.hash") == "#/runs/planted/evaluations/step_000003/episodes/1?view=tokens"
+
+
 PLAIN = "all => all.map((one) => getComputedStyle(one).backgroundColor === 'rgba(0, 0, 0, 0)')"
 POSITIONS = """(all) => all.map((one) =>
   [one.classList.contains("below"), parseFloat(one.style.getPropertyValue("--at"))])"""
