@@ -23,6 +23,8 @@ import ray
 
 _PERIOD = 1.0
 """Seconds that connecting may take, and until it is tried again."""
+_LOOK = 10.0
+"""Seconds until the processes that this one has started are looked up again."""
 _RESTART_SECONDS = 50.0
 """How long a GCS that others look after may refuse connections; Ray gives it 60."""
 
@@ -44,6 +46,8 @@ class Lifeline:
             if learning
             else "workers; start the command again"
         )
+        self._started: dict[int, str] = {}
+        """The processes below this one, as `_below` found them; a raylet that dies leaves its own to another parent."""
         self._closing, self._closed = socket.socketpair()
         here = ray.get_runtime_context().get_node_id()
         node = next(node for node in ray.nodes() if node["NodeID"] == here)
@@ -64,9 +68,12 @@ class Lifeline:
     def _watch(self, services: Mapping[str, str]) -> None:
         held: dict[str, socket.socket] = {}
         refused: dict[str, float] = {}
+        looked = -_LOOK
         with self._closed, selectors.DefaultSelector() as watched:
             watched.register(self._closed, selectors.EVENT_READ)
             while True:
+                if time.monotonic() - looked >= _LOOK:
+                    self._started, looked = _below(os.getpid()), time.monotonic()
                 for name in services.keys() - held.keys():
                     connection = self._connect(name, services[name], refused)
                     if connection is not None:
@@ -100,9 +107,10 @@ class Lifeline:
         try:
             self._lost(f"{name} at {address} is lost, and with it all {self._advice}")
         finally:
-            for process in _below(os.getpid()):
-                with suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
+            for process, begun in (self._started | _below(os.getpid())).items():
+                with suppress(OSError):
+                    if _stat(process)[_BEGUN] == begun:  # no later process of the same number
+                        os.kill(process, signal.SIGKILL)
             os._exit(1)
 
 
@@ -120,14 +128,24 @@ def _is_broken(connection: socket.socket) -> bool:
         return True
 
 
-def _below(ancestor: int) -> list[int]:
-    """The processes that a process has started, and theirs."""
-    children: dict[int, list[int]] = {}
+_PARENT, _BEGUN = 1, 19
+"""Places in `_stat`."""
+
+
+def _stat(process: int) -> list[str]:
+    """What /proc says of a process, from its state on."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+
+
+def _below(ancestor: int) -> dict[int, str]:
+    """The processes that a process has started, and theirs, with the time at which each began."""
+    children: dict[int, dict[int, str]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(entry.name))
-    found = list(children.get(ancestor, ()))
-    for process in found:  # it grows
-        found += children.get(process, ())
+            stat = _stat(int(entry.name))
+            children.setdefault(int(stat[_PARENT]), {})[int(entry.name)] = stat[_BEGUN]
+    found, parents = dict[int, str](), [ancestor]
+    for parent in parents:  # it grows
+        found |= children.get(parent, {})
+        parents += children.get(parent, {})
     return found
