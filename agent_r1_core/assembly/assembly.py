@@ -32,7 +32,6 @@ from agent_r1_core.assembly.task_sets import (
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.tool import Tool
 from agent_r1_core.errors import ConfigError, ModelError
-from agent_r1_core.learning.selection import Selection
 from agent_r1_core.rollout import Measurer
 from agent_r1_core.work import working
 
@@ -63,7 +62,6 @@ class Assembly:
     """Shown before every task."""
     scores: Measurer = field(default_factory=Measurer)
     """What evaluations measure besides the scores that every evaluation has."""
-    _selection: Selection | None = None
     _learner: LearnerRole | None = None
     _task_order: Order | None = None
 
@@ -75,11 +73,6 @@ class Assembly:
     def learner(self) -> LearnerRole:
         """The learner; an evaluation has none."""
         return _of_training(self._learner)
-
-    @property
-    def selection(self) -> Selection:
-        """What the algorithm learns from; an evaluation has none."""
-        return _of_training(self._selection)
 
     @property
     def task_order(self) -> Order:
@@ -186,9 +179,10 @@ def assemble(
         note(f"policy: {source.describe()}")
         held_out_by = held_out_by or source.run or resolved.run
     sets = load_tasks(resolved, names, note, held_out_by)
-    selection = _selection(resolved, sets[TRAIN]) if learning else None
-    for sentence in describe_mixture(config, sets[TRAIN]) if learning else ():
-        note(sentence)
+    if learning:
+        _check_demonstrations(resolved, sets[TRAIN])
+        for sentence in describe_mixture(config, sets[TRAIN]):
+            note(sentence)
     order = training_order(config, sets[TRAIN]) if learning else None
     if order is not None and checkpoint is not None:
         order = load_task_order(order, checkpoint)
@@ -209,7 +203,6 @@ def assemble(
         trackers=[resolved.make("tracker", block) for block in config.trackers] if learning else [],
         examples=examples,
         scores=Measurer([resolved.make("score", block) for block in config.scores]),
-        _selection=selection,
         _learner=learner,
         _task_order=order,
     )
@@ -226,21 +219,19 @@ def _of_training(part: T | None) -> T:
     return part
 
 
-def _selection(resolved: ResolvedConfig, train: TaskSet) -> Selection:
-    """What is asked of the algorithm before an update; refuses tasks without what it learns from.
+def _check_demonstrations(resolved: ResolvedConfig, train: TaskSet) -> None:
+    """Refuse tasks without what the algorithm learns from.
 
     Raises:
         ConfigError: it learns from demonstrations, and a task has none.
     """
     block = resolved.config.algorithm
-    selection = Selection(resolved.make("algorithm", block), resolved.config.training)
     bare = next((task for task in train.tasks if not task.demonstration), None)
-    if selection.demonstrations() is not None and bare is not None:
+    if resolved.make("algorithm", block).demonstrations() is not None and bare is not None:
         raise ConfigError(
             f"the algorithm {block.name} learns from demonstrations, and task {bare.id} of tasks.train has none; "
             "name a task source that has them, such as conversations"
         )
-    return selection
 
 
 def _first_model(resolved: ResolvedConfig, checkpoint: Checkpoint | None, note: Note) -> ModelSource:
