@@ -202,7 +202,7 @@ def assemble(
         evaluation_tasks=record(sets),
         trackers=[resolved.make("tracker", block) for block in config.trackers] if learning else [],
         examples=examples,
-        scores=Measurer([resolved.make("score", block) for block in config.scores]),
+        scores=Measurer({resolved.make("score", block): block.timeout for block in config.scores}),
         _learner=learner,
         _task_order=order,
     )

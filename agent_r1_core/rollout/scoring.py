@@ -86,7 +86,6 @@ class Scorer:
                 timeout,
                 name=f"reward {reward.name}",
                 convert=number,
-                too_slow="make it faster, or raise its timeout",
             )
         except Unfit as unfit:
             raise EpisodeError(f"{where} {unfit}") from unfit.__cause__
@@ -107,7 +106,6 @@ async def call_score(
     *,
     name: str,
     convert: Callable[[Any], Any],
-    too_slow: str = "make it faster",
 ) -> Any:
     """What `convert` makes of the score that an author's function gives, sync or async (LAW 9).
 
@@ -120,7 +118,7 @@ async def call_score(
     try:
         return await caller.call(function, timeout, name=name, convert=convert)
     except CallTimeout:
-        raise TooSlow(f"took longer than {timeout:g} seconds; {too_slow}") from None
+        raise TooSlow(f"took longer than {timeout:g} seconds; make it faster, or raise its timeout") from None
     except Unfit:
         raise
     except Exception as error:
