@@ -209,22 +209,14 @@ def assemble(
 
 
 def _of_training(part: T | None) -> T:
-    """A part that an evaluation lacks.
-
-    Raises:
-        ConfigError: this is one.
-    """
+    """A part that an evaluation lacks; raises a ConfigError if this is one."""
     if part is None:
         raise ConfigError("this run was assembled for evaluation alone; call assemble(..., learning=True)")
     return part
 
 
 def _check_demonstrations(resolved: ResolvedConfig, train: TaskSet) -> None:
-    """Refuse tasks without what the algorithm learns from.
-
-    Raises:
-        ConfigError: it learns from demonstrations, and a task has none.
-    """
+    """Refuse tasks without the demonstrations from which the algorithm learns."""
     block = resolved.config.algorithm
     bare = next((task for task in train.tasks if not task.demonstration), None)
     if resolved.make("algorithm", block).demonstrations() is not None and bare is not None:
@@ -256,11 +248,7 @@ def _first_model(resolved: ResolvedConfig, checkpoint: Checkpoint | None, note: 
 
 
 def _check_positions(resolved: ResolvedConfig, shape: dict[str, Any]) -> None:
-    """Refuse a token budget that exceeds the model's positions: long episodes would fail instead of ending (LAW 5).
-
-    Raises:
-        ConfigError: env.max_tokens is above the model's max_position_embeddings.
-    """
+    """Refuse a token budget that exceeds the model's positions: long episodes would fail instead of ending (LAW 5)."""
     positions, budget = shape.get("max_position_embeddings"), resolved.config.env.config.max_tokens
     if isinstance(positions, int) and budget > positions:
         raise ConfigError(

@@ -241,11 +241,7 @@ def _of_run(path: Path, policy: RunPolicy) -> ModelSource:
 
 
 def _check_weights(folder: Path) -> None:
-    """Read the headers of the weight files, which state how long the files must be.
-
-    Raises:
-        ModelError: a file is cut off or damaged.
-    """
+    """Read the headers of the weight files, which state how long these must be; refuse files that are not."""
     from safetensors import SafetensorError, safe_open
 
     for file in sorted(folder.glob("*.safetensors")):

@@ -225,11 +225,7 @@ def _kind(name: str) -> Kind:
 
 
 def _class(record: ComponentRecord, plugin: PluginRecord) -> type[Component]:
-    """Import a component's class.
-
-    Raises:
-        ComponentLoadError: the module cannot be imported, lacks the name, or the name is not a class of the kind.
-    """
+    """Import a component's class."""
     value, who, path = *_target(record, plugin), record.spec.target.partition(":")[2]
     base = KINDS[record.kind].base()
     if inspect.isfunction(value) and record.kind == "tool":
@@ -243,9 +239,6 @@ def _target(record: ComponentRecord, plugin: PluginRecord) -> tuple[Any, str]:
     """What a spec's target names, and who it is, for messages.
 
     In a local file, an empty module or the file's own name means the file itself.
-
-    Raises:
-        ComponentLoadError: the module cannot be imported, or lacks the name.
     """
     who = f"{record.kind} {record.qualified!r} ({plugin.origin})"
     module, _, path = record.spec.target.partition(":")

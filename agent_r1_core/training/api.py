@@ -163,11 +163,7 @@ def _means_a_run(recipe: str | Path) -> bool:
 def _site(
     resolved: ResolvedConfig, note: Callable[[str], None], lost: Callable[[str], None], learning: bool = True
 ) -> Iterator[Site]:
-    """Where the roles of the run are, for as long as the context lasts; `lost` hears why, if it ends the process.
-
-    Raises:
-        ConfigError: the recipe names a cluster that is not there, or is too small.
-    """
+    """Where the roles of the run are, for as long as the context lasts; `lost` hears why, if it ends the process."""
     from agent_r1_core.assembly.site import HERE
 
     if not resolved.config.distributed.used:
