@@ -138,14 +138,11 @@ def resolve(
         raise RunError(
             f"{recipe} is not a run, so there is nothing to resume; name a run's directory, or drop --resume"
         )
-    own = not _lies_in_a_run(recipe)
+    # A file of a run, such as its config.yaml, may like the run come from elsewhere.
+    lies_in_a_run = Path(recipe or "").suffix in (".yaml", ".yml") and Run.is_run(Path(recipe or "").parent)
+    own = not lies_in_a_run
     trust = replace(trust, named=trust.named or (own and training and not dry_run), edited=own)
     return load_config(recipe, overrides, plugins=plugins, disabled=disabled, training=training, trust=trust)
-
-
-def _lies_in_a_run(recipe: str | Path | None) -> bool:
-    """Whether a recipe is a file of a run, such as its config.yaml; like the run it may come from elsewhere."""
-    return recipe is not None and Path(recipe).suffix in (".yaml", ".yml") and Run.is_run(Path(recipe).parent)
 
 
 def _means_a_run(recipe: str | Path) -> bool:
