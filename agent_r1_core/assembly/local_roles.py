@@ -56,11 +56,7 @@ class Stage:
 
 
 def local_roles(blueprint: Blueprint) -> tuple[LocalRollouts, LocalLearner | None]:
-    """Both roles in this process.
-
-    Raises:
-        AgentR1Error: a component cannot be made, or the model cannot be loaded.
-    """
+    """Both roles in this process; raises as `Site.make_roles`."""
     rollouts = local_rollouts(blueprint)
     if not blueprint.learning:
         return rollouts, None
@@ -70,11 +66,7 @@ def local_roles(blueprint: Blueprint) -> tuple[LocalRollouts, LocalLearner | Non
 
 
 def local_rollouts(blueprint: Blueprint) -> LocalRollouts:
-    """Rollouts in this process.
-
-    Raises:
-        AgentR1Error: a component cannot be made.
-    """
+    """Rollouts in this process; raises as `Site.make_roles`."""
     engine = blueprint.resolved.make("engine", blueprint.resolved.config.engine)
     stages = {name: _stage(name, blueprint, engine) for name in blueprint.stages}
     return LocalRollouts(engine, stages, blueprint.engine_model())

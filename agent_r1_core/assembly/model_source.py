@@ -130,11 +130,7 @@ def find_local_model(name: str) -> ModelSource | None:
 
 
 def model_shape(folder: Path) -> dict[str, Any]:
-    """The content of a model's config.json.
-
-    Raises:
-        ModelError: it cannot be read.
-    """
+    """The content of a model's config.json; a ModelError where it cannot be read."""
     try:
         return dict(read_json(folder / "config.json"))
     except (OSError, ValueError, TypeError) as error:

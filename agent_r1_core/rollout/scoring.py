@@ -62,11 +62,7 @@ class Scorer:
             turn.reward += weighted.weight * score
 
     async def score_episode(self, trajectory: Trajectory) -> None:
-        """Set the outcome rewards of a finished trajectory.
-
-        Raises:
-            EpisodeError: a reward is broken.
-        """
+        """Set the outcome rewards of a finished trajectory; an EpisodeError where a reward is broken."""
         for weighted in self._scoped("episode"):
             reward = weighted.reward
             score = await self._score(weighted, partial(reward.score, trajectory), trajectory)

@@ -56,11 +56,7 @@ class RunReader:
         return parsed_config(self.path / "config.yaml", self._text("config.yaml"))
 
     def setting(self, key: str) -> Any:
-        """The value of a key of the resolved configuration, such as `model.dtype`.
-
-        Raises:
-            RunError: the configuration lacks it.
-        """
+        """The value of a key of the configuration, such as `model.dtype`; a RunError where it lacks it."""
         value: Any = self.config()
         try:
             for part in key.split("."):

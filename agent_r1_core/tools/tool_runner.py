@@ -89,11 +89,7 @@ class ToolRunner:
         )
 
     async def start(self, resources: ToolResources) -> None:
-        """Open every tool.
-
-        Raises:
-            AgentR1Error: a tool cannot be opened; the others are closed again.
-        """
+        """Open every tool; an AgentR1Error where one cannot be opened: the others are closed again."""
         try:
             for name, tool in self.tools.items():
                 if name not in self._isolated:

@@ -136,21 +136,13 @@ class SummaryReader:
         )
 
     def state(self) -> RunState:
-        """Whether the run is trained just now, and if not, how its training ended.
-
-        Raises:
-            RunError: its events are damaged.
-        """
+        """Whether the run is trained just now, else how its training ended; a RunError where its events are damaged."""
         for name in (lock.NAME, "events.jsonl"):
             self.check(self.run.path / name)
         return self.run.state()
 
     def config(self) -> Mapping[str, Any]:
-        """The configuration, parsed again only when its file changed.
-
-        Raises:
-            RunError: it is missing or damaged.
-        """
+        """The configuration, parsed again only when its file changed; raises as `RunReader.config`."""
         try:
             stamp = (self.run.path / "config.yaml").stat().st_mtime_ns
         except OSError:

@@ -11,10 +11,11 @@ from agent_r1_core.plugins.checks import check_command, check_site
 
 class _FunctionContract:
     component: ClassVar[Callable[..., Any]]
-    check: ClassVar[Callable[[Callable[..., Any]], list[str]]]
+    _check: ClassVar[Any]
+    """What is wrong with a function."""
 
     def test_it_is_what_its_kind_asks_for(self) -> None:
-        problems = type(self).check(self._function())
+        problems = self._check(self._function())
         assert not problems, "; ".join(problems)
 
     def _function(self) -> Callable[..., Any]:
@@ -25,13 +26,13 @@ class _FunctionContract:
 class SiteContract(_FunctionContract):
     """Set `component` to the function that opens the site. What it opens is tested by a run on it."""
 
-    check = staticmethod(check_site)
+    _check = staticmethod(check_site)
 
 
 class CommandContract(_FunctionContract):
     """Set `component` to the function; `call` runs it as `agent-r1` does."""
 
-    check = staticmethod(check_command)
+    _check = staticmethod(check_command)
 
     def call(self, *arguments: object) -> Any:
         """Typer's result of the command with these arguments: `exit_code`, `output`."""
