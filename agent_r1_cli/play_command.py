@@ -5,7 +5,6 @@ Loads no model. There is no token budget; the turn budget applies.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,8 @@ from agent_r1_core.errors import ConfigError
 from agent_r1_core.opening import read_text
 
 if TYPE_CHECKING:
+    import asyncio
+
     from agent_r1_cli.seat import Seat
     from agent_r1_core.trajectory import Task
 

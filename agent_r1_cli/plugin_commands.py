@@ -20,7 +20,7 @@ from agent_r1_cli.guard import guarded, tell
 from agent_r1_cli.help_text import SETTINGS, Command
 from agent_r1_core import __version__
 from agent_r1_core.errors import AgentR1Error
-from agent_r1_core.folders import cache_dir
+from agent_r1_core.folders import cache_dir, disabled_plugins
 from agent_r1_core.opening import read_json
 
 
@@ -109,11 +109,9 @@ def offered() -> dict[str, dict[str, str]]:
 
 def _identity() -> list[Any]:
     """What decides which plugins there are, apart from their files."""
-    from agent_r1_core.plugins.registry import DISABLE_VARIABLE
-
     here = ("", os.getcwd(), os.path.dirname(sys.argv[0]))  # where nothing is installed, and much is written
     places = [[path, _changed(path)] for path in sys.path if path not in here]
-    return [__version__, sys.version, os.environ.get(DISABLE_VARIABLE, ""), *places]
+    return [__version__, sys.version, sorted(disabled_plugins()), *places]
 
 
 def _changed(path: str) -> int:

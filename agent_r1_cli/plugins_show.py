@@ -125,9 +125,9 @@ def _source(cls: Any) -> tuple[str | None, int | None]:
 
 def _recipe_options(kind: str) -> list[dict[str, Any]]:
     """The options that a recipe may set for every component of a kind, such as a reward's weight."""
-    from agent_r1_core.contracts.blocks import ComponentBlock, RewardBlock, ToolBlock
+    from agent_r1_core.contracts.blocks import ComponentBlock, RewardBlock, ScoreBlock, ToolBlock
 
-    blocks: dict[str, type[ComponentBlock]] = {"reward": RewardBlock, "tool": ToolBlock}
+    blocks: dict[str, type[ComponentBlock]] = {"reward": RewardBlock, "score": ScoreBlock, "tool": ToolBlock}
     if kind not in blocks:
         return []
     return [_option(key, blocks[kind].model_fields[key], {}) for key in blocks[kind].own_keys if key != "name"]

@@ -10,7 +10,6 @@ import typer
 from agent_r1_cli.output import check_target, print_json, say
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, TrustFiles, trust_as
 from agent_r1_cli.recipe_arguments import Arguments, ModelName, resolve_for_model
-from agent_r1_core.contracts.success import PER_TASK
 from agent_r1_core.errors import RunError
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def rollout(
     ] = None,
     per_task: Annotated[
         int | None,
-        typer.Option("--per-task", metavar="N", min=1, help=f"Most successes of a task to keep (default: {PER_TASK})."),
+        typer.Option("--per-task", metavar="N", min=1, help="Most successes of a task to keep (default: 4)."),
     ] = None,
     success_at: SuccessAt = None,
     as_json: AsJson = False,
@@ -71,10 +70,11 @@ def rollout(
     from agent_r1_cli.display import TrainDisplay
 
     _check_keeping(keep_successes, per_task, success_at)
-    keeping = None if keep_successes is None else (per_task or PER_TASK, success_at)
     with TrainDisplay("loading torch and the model, then playing ...") as display:
+        from agent_r1_core.contracts.success import PER_TASK
         from agent_r1_core.training.api import run_async
 
+        keeping = None if keep_successes is None else (per_task or PER_TASK, success_at)
         resolved = resolve_for_model(arguments, model, plugin, disable_plugin, trust_as(trust, display))
         for warning in resolved.warnings:
             display.note(warning)

@@ -1,4 +1,4 @@
-"""The folders that agent-r1 keeps outside of runs."""
+"""What a user keeps outside of recipes and runs: agent-r1's folders, and which plugins are off."""
 
 from __future__ import annotations
 
@@ -14,3 +14,9 @@ def cache_dir() -> Path:
 def state_dir() -> Path:
     """The folder of what this user decided: `AGENT_R1_STATE`, else `~/.local/state/agent-r1`."""
     return Path(os.environ.get("AGENT_R1_STATE") or Path.home() / ".local" / "state" / "agent-r1")
+
+
+def disabled_plugins() -> set[str]:
+    """The plugins not to import: names in `AGENT_R1_DISABLE_PLUGINS`, separated by commas; workers inherit it."""
+    names = (name.strip() for name in os.environ.get("AGENT_R1_DISABLE_PLUGINS", "").split(","))
+    return {name for name in names if name}

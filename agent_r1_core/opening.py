@@ -62,20 +62,12 @@ def read_text(path: Path | str, most: int = DOCUMENT) -> str:
 
 
 def read_json(path: Path | str, most: int = DOCUMENT) -> Any:
-    """The JSON value in a file; raises as `open_to_read`.
-
-    Raises:
-        ValueError: it is none, or nested too deeply.
-    """
+    """The JSON value in a file; raises as `open_to_read` and `parse_json`."""
     return parse_json(read_bytes(path, most))
 
 
 def parse_json(content: bytes | str) -> Any:
-    """The JSON value in a text in UTF-8.
-
-    Raises:
-        ValueError: it is none, or nested too deeply.
-    """
+    """The JSON value in a text in UTF-8; a ValueError where it is none, or nested too deeply."""
     try:
         return json.loads(content if isinstance(content, str) else content.decode("utf-8"))
     except RecursionError as error:

@@ -45,11 +45,7 @@ class BoundedParquet:
         self._most = max(LEAST, RATIO * os.path.getsize(path))
 
     def read(self, names: Sequence[str] | None = None, **options: Any) -> Any:
-        """These columns, or all, as an Arrow table.
-
-        Raises:
-            NotOpened: they stand for more than the bound.
-        """
+        """These columns, or all, as an Arrow table; NotOpened where they stand for more than the bound."""
         import pyarrow as pa
 
         if self._texts_inside:
@@ -72,11 +68,7 @@ class BoundedParquet:
             yield from _spell(batch)
 
     def check_metadata(self) -> None:
-        """Refuse a file that says that it stands for more than the bound.
-
-        Raises:
-            NotOpened: it does, or contradicts itself.
-        """
+        """Raise NotOpened if the file says that it stands for more than the bound, or contradicts itself."""
         groups = [self.metadata.row_group(number) for number in range(self.metadata.num_row_groups)]
         if sum(group.num_rows for group in groups) != self.metadata.num_rows:
             raise self._refusal("its parts have another number of rows than it")

@@ -34,62 +34,42 @@ class ComponentSpec:
 
 
 class ToolSpec(ComponentSpec):
-    """Declares a Tool."""
-
     kind = "tool"
 
 
 class EnvSpec(ComponentSpec):
-    """Declares a ToolEnv."""
-
     kind = "env"
 
 
 class RewardSpec(ComponentSpec):
-    """Declares a RewardFn."""
-
     kind = "reward"
 
 
 class ScoreSpec(ComponentSpec):
-    """Declares a ScoreFn."""
-
     kind = "score"
 
 
 class AlgorithmSpec(ComponentSpec):
-    """Declares an Algorithm."""
-
     kind = "algorithm"
 
 
 class TaskSpec(ComponentSpec):
-    """Declares a TaskSource."""
-
     kind = "tasks"
 
 
 class TrackerSpec(ComponentSpec):
-    """Declares a Tracker."""
-
     kind = "tracker"
 
 
 class EngineSpec(ComponentSpec):
-    """Declares an Engine."""
-
     kind = "engine"
 
 
 class ToolFormatSpec(ComponentSpec):
-    """Declares a ToolFormat."""
-
     kind = "tool_format"
 
 
 class ContextSpec(ComponentSpec):
-    """Declares a ContextStrategy."""
-
     kind = "context"
 
 

@@ -32,7 +32,6 @@ from agent_r1_core.assembly.task_sets import (
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.tool import Tool
 from agent_r1_core.errors import ConfigError, ModelError
-from agent_r1_core.learning.selection import Selection
 from agent_r1_core.rollout import Measurer
 from agent_r1_core.work import working
 
@@ -63,7 +62,6 @@ class Assembly:
     """Shown before every task."""
     scores: Measurer = field(default_factory=Measurer)
     """What evaluations measure besides the scores that every evaluation has."""
-    _selection: Selection | None = None
     _learner: LearnerRole | None = None
     _task_order: Order | None = None
 
@@ -75,11 +73,6 @@ class Assembly:
     def learner(self) -> LearnerRole:
         """The learner; an evaluation has none."""
         return _of_training(self._learner)
-
-    @property
-    def selection(self) -> Selection:
-        """What the algorithm learns from; an evaluation has none."""
-        return _of_training(self._selection)
 
     @property
     def task_order(self) -> Order:
@@ -186,9 +179,10 @@ def assemble(
         note(f"policy: {source.describe()}")
         held_out_by = held_out_by or source.run or resolved.run
     sets = load_tasks(resolved, names, note, held_out_by)
-    selection = _selection(resolved, sets[TRAIN]) if learning else None
-    for sentence in describe_mixture(config, sets[TRAIN]) if learning else ():
-        note(sentence)
+    if learning:
+        _check_demonstrations(resolved, sets[TRAIN])
+        for sentence in describe_mixture(config, sets[TRAIN]):
+            note(sentence)
     order = training_order(config, sets[TRAIN]) if learning else None
     if order is not None and checkpoint is not None:
         order = load_task_order(order, checkpoint)
@@ -208,39 +202,28 @@ def assemble(
         evaluation_tasks=record(sets),
         trackers=[resolved.make("tracker", block) for block in config.trackers] if learning else [],
         examples=examples,
-        scores=Measurer([resolved.make("score", block) for block in config.scores]),
-        _selection=selection,
+        scores=Measurer({resolved.make("score", block): block.timeout for block in config.scores}),
         _learner=learner,
         _task_order=order,
     )
 
 
 def _of_training(part: T | None) -> T:
-    """A part that an evaluation lacks.
-
-    Raises:
-        ConfigError: this is one.
-    """
+    """A part that an evaluation lacks; raises a ConfigError if this is one."""
     if part is None:
         raise ConfigError("this run was assembled for evaluation alone; call assemble(..., learning=True)")
     return part
 
 
-def _selection(resolved: ResolvedConfig, train: TaskSet) -> Selection:
-    """What is asked of the algorithm before an update; refuses tasks without what it learns from.
-
-    Raises:
-        ConfigError: it learns from demonstrations, and a task has none.
-    """
+def _check_demonstrations(resolved: ResolvedConfig, train: TaskSet) -> None:
+    """Refuse tasks without the demonstrations from which the algorithm learns."""
     block = resolved.config.algorithm
-    selection = Selection(resolved.make("algorithm", block), resolved.config.training)
     bare = next((task for task in train.tasks if not task.demonstration), None)
-    if selection.demonstrations() is not None and bare is not None:
+    if resolved.make("algorithm", block).demonstrations() is not None and bare is not None:
         raise ConfigError(
             f"the algorithm {block.name} learns from demonstrations, and task {bare.id} of tasks.train has none; "
             "name a task source that has them, such as conversations"
         )
-    return selection
 
 
 def _first_model(resolved: ResolvedConfig, checkpoint: Checkpoint | None, note: Note) -> ModelSource:
@@ -265,11 +248,7 @@ def _first_model(resolved: ResolvedConfig, checkpoint: Checkpoint | None, note: 
 
 
 def _check_positions(resolved: ResolvedConfig, shape: dict[str, Any]) -> None:
-    """Refuse a token budget that exceeds the model's positions: long episodes would fail instead of ending (LAW 5).
-
-    Raises:
-        ConfigError: env.max_tokens is above the model's max_position_embeddings.
-    """
+    """Refuse a token budget that exceeds the model's positions: long episodes would fail instead of ending (LAW 5)."""
     positions, budget = shape.get("max_position_embeddings"), resolved.config.env.config.max_tokens
     if isinstance(positions, int) and budget > positions:
         raise ConfigError(

@@ -86,11 +86,7 @@ def _alone(place: Path) -> Iterator[None]:
 
 
 def _read(file: Path) -> tuple[PreTrainedModel, Any]:
-    """The model in float32, and its tokenizer.
-
-    Raises:
-        ModelError: the file holds no model that transformers can read whole.
-    """
+    """The model in float32, and its tokenizer; raises a ModelError if transformers cannot read all of it."""
     if find_spec("gguf") is None:
         raise ModelError(f"{file} needs the package gguf; install it: pip install 'agent-r1[gguf]'")
     with working(f"reading {file.name} for the first time"), TemporaryDirectory(prefix="agent-r1-") as alone:

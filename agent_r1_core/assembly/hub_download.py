@@ -12,11 +12,7 @@ _UNUSED = ["*.gguf", "*.onnx", "*.pth", "original/*"]
 
 
 def download(name: str) -> Path:
-    """The folder of a model of the hub.
-
-    Raises:
-        OSError, ValueError, HfHubHTTPError: it is neither there nor here.
-    """
+    """The folder of a model of the hub; an OSError, ValueError or HfHubHTTPError where it is neither there nor here."""
     from huggingface_hub import snapshot_download
 
     with working(f"downloading {name}", unit="bytes") as work:

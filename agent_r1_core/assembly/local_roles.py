@@ -56,11 +56,7 @@ class Stage:
 
 
 def local_roles(blueprint: Blueprint) -> tuple[LocalRollouts, LocalLearner | None]:
-    """Both roles in this process.
-
-    Raises:
-        AgentR1Error: a component cannot be made, or the model cannot be loaded.
-    """
+    """Both roles in this process; raises as `Site.make_roles`."""
     rollouts = local_rollouts(blueprint)
     if not blueprint.learning:
         return rollouts, None
@@ -70,11 +66,7 @@ def local_roles(blueprint: Blueprint) -> tuple[LocalRollouts, LocalLearner | Non
 
 
 def local_rollouts(blueprint: Blueprint) -> LocalRollouts:
-    """Rollouts in this process.
-
-    Raises:
-        AgentR1Error: a component cannot be made.
-    """
+    """Rollouts in this process; raises as `Site.make_roles`."""
     engine = blueprint.resolved.make("engine", blueprint.resolved.config.engine)
     stages = {name: _stage(name, blueprint, engine) for name in blueprint.stages}
     return LocalRollouts(engine, stages, blueprint.engine_model())
@@ -138,11 +130,6 @@ class LocalRollouts:
             stage.tools.log_calls(log)
 
     async def collect(self, request: RolloutRequest, on_episode: OnEpisode | None = None) -> RolloutResult:
-        """Play the request.
-
-        Raises:
-            EngineError: the engine serves another version of the weights than the request names.
-        """
         check_version(request.version, self._version, "the engine serves")
         return await self.stages[request.split].collector.collect(request, on_episode)
 
@@ -160,11 +147,6 @@ class LocalRollouts:
     async def write(
         self, file: Path, step: int | None, trajectories: Sequence[Trajectory], numbers: TokenNumbers | None = None
     ) -> None:
-        """Write a file of trajectories.
-
-        Raises:
-            RunError: it cannot be written.
-        """
         write_trajectories(file, step, trajectories, numbers)
 
     async def written(self) -> None:
@@ -199,7 +181,6 @@ class LocalLearner:
         """Do nothing: the learner was made ready."""
 
     async def update(self, groups: Sequence[Group], step: int) -> Update:
-        """Learn from the groups of a step; a cancelled update stops between two micro-batches."""
         self._stopped.clear()
         self._idle.clear()
         try:
@@ -211,7 +192,6 @@ class LocalLearner:
         return update
 
     async def score(self, prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> list[list[float]]:
-        """Log-probs of every action after every prompt, [actions][prompts], nats."""
         logprobs: list[list[float]] = await self._lane.run(lambda: self.learner.score(prompts, actions).tolist())
         return logprobs
 

@@ -130,11 +130,7 @@ def find_local_model(name: str) -> ModelSource | None:
 
 
 def model_shape(folder: Path) -> dict[str, Any]:
-    """The content of a model's config.json.
-
-    Raises:
-        ModelError: it cannot be read.
-    """
+    """The content of a model's config.json; a ModelError where it cannot be read."""
     try:
         return dict(read_json(folder / "config.json"))
     except (OSError, ValueError, TypeError) as error:
@@ -241,11 +237,7 @@ def _of_run(path: Path, policy: RunPolicy) -> ModelSource:
 
 
 def _check_weights(folder: Path) -> None:
-    """Read the headers of the weight files, which state how long the files must be.
-
-    Raises:
-        ModelError: a file is cut off or damaged.
-    """
+    """Read the headers of the weight files, which state how long these must be; refuse files that are not."""
     from safetensors import SafetensorError, safe_open
 
     for file in sorted(folder.glob("*.safetensors")):

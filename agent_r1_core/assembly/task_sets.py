@@ -120,7 +120,7 @@ def tool_resources(
     training = list(tasks.train_sets.values())
     blocks = {TRAIN: training, **{other: [block] if block else training for other, block in tasks.eval_sets.items()}}
     corpora = {
-        other: (sets[other] if other in sets else TaskSet((), _sources(resolved, used))).corpus
+        other: (sets.get(other) or TaskSet((), tuple(resolved.make("tasks", one) for one in used))).corpus
         for other, used in blocks.items()
     }
     split = TRAIN if name == TRAIN else "eval"
@@ -167,11 +167,7 @@ def describe_mixture(config: RunConfig, train: TaskSet) -> list[str]:
 
 
 def _training_sets(resolved: ResolvedConfig) -> dict[str, TaskSet]:
-    """The training sets by name; the tasks of several have the names of their sets in their metadata.
-
-    Raises:
-        TaskError: as `load_tasks` says.
-    """
+    """The training sets by name; the tasks of several have the names of their sets in their metadata."""
     tasks = resolved.config.tasks
     loaded = {name: _load(resolved, block, _key(TRAIN, tasks.train, name)) for name, block in tasks.train_sets.items()}
     owners: dict[str, str] = {}
@@ -265,10 +261,6 @@ def _sampled(tasks: Sequence[Task], settings: EvaluationConfig, seed: int) -> Se
 
 def _key(place: str, sources: Any, name: str) -> str:
     return f"tasks.{place}.{name}" if isinstance(sources, dict) else f"tasks.{place}"
-
-
-def _sources(resolved: ResolvedConfig, blocks: Sequence[ComponentBlock]) -> tuple[TaskSource, ...]:
-    return tuple(resolved.make("tasks", block) for block in blocks)
 
 
 def _sources_of(parts: Mapping[str, TaskSet]) -> tuple[TaskSource, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_r1_core.contracts.blocks import ComponentBlock, RewardBlock, TasksBlock, ToolBlock
+from agent_r1_core.contracts.blocks import ComponentBlock, RewardBlock, ScoreBlock, TasksBlock, ToolBlock
 
 BLOCKS: dict[tuple[str, ...], str] = {
     ("tasks", "train"): "tasks",
@@ -25,7 +25,12 @@ SETS: tuple[tuple[str, ...], ...] = (("tasks", "train"), ("tasks", "eval"))
 BLOCK_LISTS: dict[str, str] = {"tools": "tool", "rewards": "reward", "scores": "score", "trackers": "tracker"}
 """Lists of blocks."""
 
-BLOCK_MODELS: dict[str, type[ComponentBlock]] = {"tasks": TasksBlock, "tool": ToolBlock, "reward": RewardBlock}
+BLOCK_MODELS: dict[str, type[ComponentBlock]] = {
+    "tasks": TasksBlock,
+    "tool": ToolBlock,
+    "reward": RewardBlock,
+    "score": ScoreBlock,
+}
 """Kinds whose blocks have keys of their own; other blocks have only a name and the component's options."""
 
 

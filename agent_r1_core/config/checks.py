@@ -16,7 +16,7 @@ from agent_r1_core.config.draft import DEFAULT
 from agent_r1_core.config.keys import Key, key_text
 from agent_r1_core.errors import PluginError
 from agent_r1_core.metrics import declared as metric
-from agent_r1_core.metrics.scorers import SCORES
+from agent_r1_core.metrics.scorers import SCORE, SCORES
 from agent_r1_core.specs import SiteSpec
 
 if TYPE_CHECKING:
@@ -165,7 +165,8 @@ def _evaluation(setup: Setup) -> None:
     rewards = [metric.REWARD_MEAN, *(metric.REWARD.of(block.name) for block in setup.blocks if _rewards(block))]
     sets = list(setup.config.tasks.eval) if isinstance(setup.config.tasks.eval, dict) else []
     chooser = evaluation.choose_on
-    scores = [*(score for score in SCORES if score.chooses), *rewards]
+    own = [SCORE.of(one.name) for one in setup.blocks if one.kind == "score" and one.cls.declared.better != "lower"]
+    scores = [*(score for score in SCORES if score.chooses), *rewards, *own]
     metrics = [metric.evaluated(score, of) for of in ("", *sets) for score in scores]
     if best not in metrics:
         setup.problems.add(("checkpoint", "best"), f"must be null or one of {', '.join(metrics)}, not {best!r}")

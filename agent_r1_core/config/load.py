@@ -86,11 +86,7 @@ class ResolvedConfig:
             raise ComponentLoadError("\n".join(used))
 
     def check_data(self) -> None:
-        """Check that the files and folders are there that the components will read.
-
-        Raises:
-            TaskError: some are not; one line each.
-        """
+        """Raise a TaskError where files or folders are not there that the components will read; one line each."""
         if self.missing:
             raise TaskError("\n".join(self.missing))
 

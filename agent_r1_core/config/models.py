@@ -18,6 +18,7 @@ from agent_r1_core.contracts.blocks import (
     EngineBlock,
     EnvBlock,
     RewardBlock,
+    ScoreBlock,
     TasksBlock,
     ToolBlock,
 )
@@ -133,8 +134,8 @@ class CheckpointConfig(Section):
     """Copy the state and write it while training goes on; false: training waits, and no memory is needed for a copy (12
     bytes for each trained parameter, on the CPU)."""
     best: str | None = metric.evaluated(EXACT_MATCH)
-    """The metric whose highest value marks the best checkpoint; null: no checkpoint is kept as the best. With
-    evaluation.choose_on, the metric of that set."""
+    """The metric whose highest value marks the best checkpoint, also one of `scores`: eval/score/NAME; null: no
+    checkpoint is kept as the best. With evaluation.choose_on, the metric of that set."""
 
 
 class RecordingConfig(Section):
@@ -200,7 +201,7 @@ class RunConfig(Section):
     """What the policy reads when an episode grows long."""
     tools: tuple[ToolBlock, ...] = ()
     rewards: tuple[RewardBlock, ...] = (RewardBlock(name="exact_match"),)
-    scores: tuple[ComponentBlock, ...] = ()
+    scores: tuple[ScoreBlock, ...] = ()
     """What evaluations report besides the scores that every evaluation has."""
     algorithm: AlgorithmBlock = AlgorithmBlock(name="grpo")
     engine: EngineBlock = EngineBlock(name="transformers")

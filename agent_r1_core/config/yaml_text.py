@@ -33,11 +33,7 @@ class _TooLarge(Exception):
 
 
 def _count(left: Iterator[int]) -> None:
-    """Count one more key or value.
-
-    Raises:
-        _TooLarge: none was left.
-    """
+    """Count one more key or value; raises _TooLarge if none was left."""
     if next(left, None) is None:
         raise _TooLarge
 

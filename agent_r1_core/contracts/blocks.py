@@ -130,3 +130,12 @@ class RewardBlock(ComponentBlock):
     null: as the reward declares, which is without a bound for most."""
     timeout: float = Field(default=SCORE_TIMEOUT, gt=0)
     """Seconds before a score is given up and its episode fails; raise it for slow judges."""
+
+
+class ScoreBlock(ComponentBlock):
+    """A score of evaluations."""
+
+    own_keys: ClassVar[tuple[str, ...]] = ("name", "timeout")
+
+    timeout: float = Field(default=SCORE_TIMEOUT, gt=0)
+    """Seconds before an episode's score is given up, which the episode then lacks; raise it for slow judges."""

@@ -49,7 +49,8 @@ def demonstrated_actions(messages: Iterable[Mapping[str, Any]]) -> list[Demonstr
             else:
                 actions[-1].replies.append({"role": role, "content": text})
         except (AttributeError, KeyError, TypeError) as error:
-            raise ValueError(f"message {number} is not of the chat format: {_what(error)}") from None
+            what = f"it lacks {error}" if isinstance(error, KeyError) else error
+            raise ValueError(f"message {number} is not of the chat format: {what}") from None
         except ValueError as error:
             raise ValueError(f"message {number} {error}") from None
     if not actions:
@@ -87,7 +88,3 @@ def _calls(message: Mapping[str, Any]) -> list[ToolCall]:
             raise ValueError(f"calls {name} with arguments that are no JSON object; write one")
         found.append(ToolCall(name, arguments))
     return found
-
-
-def _what(error: Exception) -> str:
-    return f"it lacks {error}" if isinstance(error, KeyError) else str(error)

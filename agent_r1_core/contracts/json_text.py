@@ -48,11 +48,7 @@ def longest_json(most: int) -> int:
 
 
 def check_json_size(body: bytes, most: int) -> None:
-    """Refuse JSON in UTF-8 that may take more than `most` bytes of memory when it is read, or nests too deeply.
-
-    Raises:
-        ValueError: it does.
-    """
+    """Raise a ValueError for JSON in UTF-8 that may take more than `most` bytes of memory, or nests too deeply."""
     outline = body if len(body) > longest_json(most) else _outline(body)
     opened = outline.count(b"[") + outline.count(b"{")
     marks = opened + outline.count(b",") + outline.count(b":")

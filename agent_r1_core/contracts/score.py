@@ -30,10 +30,10 @@ class DeclaredScore:
 class ScoreFn(Component):
     """Scores the episodes of an evaluation, sync or async; reported as `score/<name>`.
 
-    `score` is called in the evaluation's process, for several episodes at once, and has 60 seconds for each. It gives a
-    real number or a bool within the declared bounds. An episode for which it gives anything else, raises or takes
-    longer lacks the score, and the report says so. After 16 episodes that took longer, one after another, it is asked
-    no more in that evaluation.
+    `score` is called in the evaluation's process, for several episodes at once, and has 60 seconds for each, or
+    what the recipe says (`timeout`). It gives a real number or a bool within the declared bounds. An episode for which
+    it gives anything else, raises or takes longer lacks the score, and the report says so. After 16 episodes that took
+    longer, one after another, it is asked no more in that evaluation.
     """
 
     declared: ClassVar[DeclaredScore]

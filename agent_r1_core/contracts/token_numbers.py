@@ -32,9 +32,5 @@ class TokenNumbers:
         """The numbers of a trajectory, given its id, by the names of the fields; None where none is known."""
         kinds = {"advantages": self.advantages, "learner_logprobs": self.learner_logprobs, "values": self.values}
         start, stop = self.spans.get(trajectory, (0, 0))
-        return {name: None if numbers is None else _known(numbers[start:stop]) for name, numbers in kinds.items()}
-
-
-def _known(numbers: NDArray[Any]) -> NDArray[Any] | None:
-    """The numbers, if there are any."""
-    return numbers if bool((numbers == numbers).any()) else None
+        own = {name: None if numbers is None else numbers[start:stop] for name, numbers in kinds.items()}
+        return {name: one if one is not None and (one == one).any() else None for name, one in own.items()}

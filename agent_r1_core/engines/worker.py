@@ -155,11 +155,7 @@ class Worker:
         return [future for _, _, future in admission]
 
     def call(self, action: Callable[[], object]) -> Future[Any]:
-        """Run `action` in the thread, between two steps.
-
-        Raises:
-            EngineError: the worker has stopped.
-        """
+        """Run `action` in the thread, between two steps; an EngineError where the worker has stopped."""
         future: Future[Any] = Future()
         self._post(_Call(action, future))
         return future

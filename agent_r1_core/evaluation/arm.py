@@ -102,22 +102,14 @@ class Arm:
         return found
 
     def mean(self, score: str, keys: frozenset[Key]) -> Estimate:
-        """The score over seeds and tasks; of several sets, their unweighted mean.
-
-        Raises:
-            ConfigError: as `values`.
-        """
+        """The score over seeds and tasks; of several sets, their unweighted mean. Raises as `values`."""
         sets = self.values(score, keys)
         share = self._is_share(score, sets)
         over_tasks = mean_over_sets([estimate(list(by_task(seeds).values()), share) for seeds in sets.values()])
         return joined(seed_means(sets), over_tasks, share or self.scores[score].bounds == "0 to 1")
 
     def is_bounded(self, score: str, keys: frozenset[Key]) -> bool:
-        """Whether the score lies between 0 and 1.
-
-        Raises:
-            ConfigError: as `values`.
-        """
+        """Whether the score lies between 0 and 1; raises as `values`."""
         return self.scores[score].bounds == "0 to 1" or self._is_share(score, self.values(score, keys))
 
     def _is_share(self, score: str, sets: Mapping[str, Sequence[Values]]) -> bool:

@@ -39,7 +39,7 @@ class Baseline:
     def ask(self, task: Task, passages: str = "") -> Task:
         """The task as the model gets it, after the passages of its search as `passages_text` writes them; raises
         ValueError if there are some, and the task has no user message."""
-        asked = naive_rag(task, passages) if self.searches else task
+        asked = replace(task, prompt=_with_passages(task.prompt, passages)) if self.searches else task
         if self.name == "react":
             asked = replace(asked, prompt=_with_instructions(asked.prompt, REASON_AND_ACT))
         return replace(asked, metadata={**task.metadata, "baseline": self.name})
@@ -56,17 +56,6 @@ BASELINES: dict[str, Baseline] = {
         Baseline("react", "the untrained model with the agent's tools and a reason-act prompt", uses_tools=True),
     )
 }
-
-
-def naive_rag(task: Task, passages: str) -> Task:
-    """The question with passages before it, which one search for its words found.
-
-    The prompt becomes `Title\\nText\\n\\n...\\n\\nQuestion`; in a prompt of messages, the last user message does.
-
-    Raises:
-        ValueError: the prompt has no user message.
-    """
-    return replace(task, prompt=_with_passages(task.prompt, passages))
 
 
 def passages_text(found: str | Sequence[Passage]) -> str:
@@ -97,6 +86,7 @@ class SilentTool(Tool):
 
 
 def _with_passages(prompt: str | Sequence[Message], block: str) -> str | list[Message]:
+    """The prompt as `Title\\nText\\n\\n...\\n\\nQuestion`; of messages, the last one of a user becomes that."""
     if not block:
         return prompt if isinstance(prompt, str) else list(prompt)
     if isinstance(prompt, str):

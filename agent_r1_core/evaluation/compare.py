@@ -117,8 +117,8 @@ def _difference(first: Arm, second: Arm, score: str, keys: frozenset[Key]) -> Di
     one, other = first.values(score, keys), second.values(score, keys)
     sets = [_apart(one[name], other[name]) for name in sorted(one)]
     bounded = first.is_bounded(score, keys) and second.is_bounded(score, keys)
-    found = paired_difference(sets, [seed_means(one), seed_means(other)], bounded)
-    return Difference(first.name, second.name, found.mean, found.low, found.high, found.p, None, len(keys))
+    found, p = paired_difference(sets, [seed_means(one), seed_means(other)], bounded)
+    return Difference(first.name, second.name, found.mean, found.low, found.high, p, None, len(keys))
 
 
 def _apart(one: Sequence[Values], other: Sequence[Values]) -> list[float]:

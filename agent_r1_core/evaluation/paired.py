@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from agent_r1_core.evaluation.intervals import mean_over_sets
@@ -22,21 +22,11 @@ _ROUNDING = 1e-9
 """Relative difference of two sums that counts as rounding."""
 
 
-@dataclass(frozen=True)
-class PairedDifference:
-    """A mean difference; interval and p-value are None for a single question."""
-
-    mean: float
-    low: float | None
-    """The 95 % interval; None too where `paired_mean` gives none."""
-    high: float | None
-    p: float | None
-
-
 def paired_difference(
     sets: Sequence[Sequence[float]], seeds: Sequence[Sequence[float]], bounded: bool
-) -> PairedDifference:
-    """The unweighted mean over sets of their mean difference.
+) -> tuple[Estimate, float | None]:
+    """The unweighted mean over sets of their mean difference, and its p-value. A single question has no interval and
+    no p-value; where `paired_mean` gives no interval, there is none.
 
     Its interval joins those of the sets, and each policy's t(k - 1) s / sqrt(k) over its k seeds, by the squares of
     their widths, as in `mean_over_seeds`; it is stretched to 0 where p is .05 or more.
@@ -53,7 +43,7 @@ def paired_difference(
     over_tasks = mean_over_sets([paired_mean(differences, most, bounded) for differences in sets])
     mean, low, high = over_tasks.mean, over_tasks.low, over_tasks.high
     if over_tasks.n == 1:
-        return PairedDifference(mean, None, None, None)
+        return replace(over_tasks, low=None, high=None), None
     generator, spread, beside = np.random.default_rng(0), None, 0.0
     for means in seeds:
         if (freedom := len(means) - 1) > 0:
@@ -63,13 +53,13 @@ def paired_difference(
     parts = [value / len(differences) / len(sets) for differences in sets for value in differences]
     p = sign_flip_p(parts, generator, spread)
     if low is None or high is None:
-        return PairedDifference(mean, None, None, p)
+        return over_tasks, p
     low, high = mean - math.hypot(mean - low, beside), mean + math.hypot(high - mean, beside)
     if bounded:
         low, high = max(-1.0, low), min(1.0, high)
     if p >= LEVEL:
         low, high = min(low, 0.0), max(high, 0.0)
-    return PairedDifference(mean, low, high, p)
+    return replace(over_tasks, low=low, high=high), p
 
 
 def paired_mean(differences: Sequence[float], most: float, bounded: bool) -> Estimate:

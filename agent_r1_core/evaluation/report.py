@@ -73,11 +73,7 @@ class EvaluationResult:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> EvaluationResult:
-        """The result that `to_json` wrote; other keys are ignored.
-
-        Raises:
-            ValueError: it is malformed.
-        """
+        """The result that `to_json` wrote; other keys are ignored, and a ValueError says that it is malformed."""
         return TypeAdapter(cls).validate_python(data)
 
     def to_metrics(self, prefix: str = EVALUATION) -> dict[str, float]:

@@ -69,11 +69,7 @@ def standard_error(means: Sequence[float]) -> float:
 
 
 def seed_mean(values: Values) -> float:
-    """The mean over the seed's tasks.
-
-    Raises:
-        ValueError: it has none.
-    """
+    """The mean over the seed's tasks; a ValueError where it has none."""
     if not values:
         raise ValueError("a seed without tasks has no mean; leave it out, or evaluate it")
     return math.fsum(math.fsum(samples) / len(samples) for samples in values.values()) / len(values)

@@ -74,17 +74,14 @@ def verdict(alarms: Sequence[Alarm] | None, steps: int) -> str:
     of = f"{steps} step{'' if steps == 1 else 's'}"
     lines = []
     if standing:
-        lines.append(f"health: alarms stand after {of}: {_listed(_since(alarm) for alarm in standing.values())}")
+        standing_since = (f"{alarm.monitor} since step {alarm.since}" for alarm in standing.values())
+        lines.append(f"health: alarms stand after {of}: {_listed(standing_since)}")
         first = next(iter(standing.values()))
         lines.append(f"{first.monitor}: {first.sentence}")
     if ended:
         begun = "health: healthy now, with alarms that are over" if not standing else "alarms that are over"
         lines.append(f"{begun}: {_listed(f'{one.monitor} (steps {one.since} to {one.step})' for one in ended)}")
     return "\n".join(lines or [f"health: healthy, no alarm in {of}"])
-
-
-def _since(alarm: Alarm) -> str:
-    return f"{alarm.monitor} since step {alarm.since}"
 
 
 def _listed(texts: Iterable[str]) -> str:

@@ -137,9 +137,6 @@ def _check_sum(who: str, name: str, loss: Tensor, field: str, weights: Tensor) -
 
     Such a sum is linear in w, so that its second derivative is 0, and without a constant, so that
     sum_t w_t dL/dw_t = L.
-
-    Raises:
-        AlgorithmError: it is none.
     """
     advice = f"return a sum of tokens.{field} times each token's loss, so that micro-batches add up (LAW 6)"
     slopes = second = None

@@ -105,10 +105,6 @@ class Policy:
         self.module.requires_grad_(False)
         return self
 
-    def frozen_copy(self) -> Policy:
-        """This policy as it is now, without gradients: a reference for KL terms."""
-        return Policy(copy.deepcopy(self.module), self.dtype).freeze()
-
     def shard(self, ranks: Ranks) -> Policy:
         """Leave this rank its share of the first rank's weights, where there are several ranks; returns itself. Copies,
         and critics that begin as one, must be made before."""

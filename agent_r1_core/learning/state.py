@@ -70,13 +70,8 @@ class LearnerState:
         return {f"{part}/{name}": tensor for part, room in parts.items() for name, tensor in room.items()}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Put back what `tensors` gave, bit for bit; the optimiser's tensors become its own.
-
-        Raises:
-            ConfigError: the state is of an algorithm with other roles.
-            ModelError: its adapters are of other LoRA options.
-            KeyError, RuntimeError: it is of another model.
-        """
+        """Put back what `tensors` gave, bit for bit; the optimiser's tensors become its own. Raises as `room`, or a
+        RuntimeError where the state is of another model."""
         names = self._by_part(state)
         for part, holder in self._parts.items():
             holder.load_state_dict({name: state[f"{part}/{name}"] for name in names[part]})

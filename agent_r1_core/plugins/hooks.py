@@ -128,18 +128,15 @@ def _check_spec(spec: ComponentSpec, local: bool) -> None:
         _check_command(spec)
     else:
         _check_names(spec)
-    if isinstance(spec, SiteSpec) and not _are_names(spec.needs):
-        raise BrokenPlugin(f"site {spec.name!r} has needs={spec.needs!r}; use a tuple of names of packages")
+    needs: Any = spec.needs if isinstance(spec, SiteSpec) else ()
+    if not (isinstance(needs, tuple) and all(isinstance(name, str) and name.isidentifier() for name in needs)):
+        raise BrokenPlugin(f"site {spec.name!r} has needs={needs!r}; use a tuple of names of packages")
     module, colon, attribute = spec.target.partition(":")
     dotted = all(part.isidentifier() for part in module.split(".")) or (local and not module)
     if not (colon and dotted and all(part.isidentifier() for part in attribute.split("."))):
         what = "function" if functions else "Class"
         forms = f"'package.module:{what}'" + (f" or ':{what}' for this file" if local else "")
         raise BrokenPlugin(f"{spec.kind} {spec.name!r} has the target {spec.target!r}; write it as {forms}")
-
-
-def _are_names(needs: Any) -> bool:
-    return isinstance(needs, tuple) and all(isinstance(name, str) and name.isidentifier() for name in needs)
 
 
 def _check_command(spec: ComponentSpec) -> None:

@@ -7,7 +7,6 @@ and the local files that the user named come before plugins that are merely inst
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +20,7 @@ from agent_r1_core.errors import (
     UnknownComponent,
     describe_error,
 )
+from agent_r1_core.folders import disabled_plugins
 from agent_r1_core.nearest import did_you_mean
 from agent_r1_core.plugins.discovery import Admit, discover
 from agent_r1_core.plugins.kinds import KINDS, Kind
@@ -29,9 +29,6 @@ from agent_r1_core.plugins.validation import validate
 
 if TYPE_CHECKING:
     from agent_r1_core.contracts.component import Component, ComponentConfig
-
-DISABLE_VARIABLE = "AGENT_R1_DISABLE_PLUGINS"
-"""Names of plugins not to import, separated by commas; workers inherit it."""
 
 
 class Registry:
@@ -67,8 +64,7 @@ class Registry:
         Raises:
             ConfigError: a local file does not exist, or no plugin has a name that is to be disabled.
         """
-        names = [name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",")]
-        return cls(discover(local_files, {*disabled, *filter(None, names)}, admit, anew), recorded)
+        return cls(discover(local_files, {*disabled, *disabled_plugins()}, admit, anew), recorded)
 
     def components(self, kind: str | None = None) -> list[ComponentRecord]:
         """Every name that loaded plugins offer, by kind, name and plugin."""
@@ -229,11 +225,7 @@ def _kind(name: str) -> Kind:
 
 
 def _class(record: ComponentRecord, plugin: PluginRecord) -> type[Component]:
-    """Import a component's class.
-
-    Raises:
-        ComponentLoadError: the module cannot be imported, lacks the name, or the name is not a class of the kind.
-    """
+    """Import a component's class."""
     value, who, path = *_target(record, plugin), record.spec.target.partition(":")[2]
     base = KINDS[record.kind].base()
     if inspect.isfunction(value) and record.kind == "tool":
@@ -247,9 +239,6 @@ def _target(record: ComponentRecord, plugin: PluginRecord) -> tuple[Any, str]:
     """What a spec's target names, and who it is, for messages.
 
     In a local file, an empty module or the file's own name means the file itself.
-
-    Raises:
-        ComponentLoadError: the module cannot be imported, or lacks the name.
     """
     who = f"{record.kind} {record.qualified!r} ({plugin.origin})"
     module, _, path = record.spec.target.partition(":")

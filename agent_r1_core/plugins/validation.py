@@ -50,7 +50,8 @@ def wrong_values(error: ValidationError, value: Any) -> Iterator[WrongValue]:
         given, key = value, list[str | int]()
         missing = item["type"] == "missing"
         for part in parts if missing else item["loc"]:
-            if (isinstance(given, Mapping) and part in given) or (_is_list(given) and isinstance(part, int)):
+            entries = isinstance(given, Sequence) and not isinstance(given, str | bytes) and isinstance(part, int)
+            if entries or (isinstance(given, Mapping) and part in given):
                 given = given[part]
                 key.append(part)
         key += [last] if missing else []
@@ -99,7 +100,3 @@ def _fields(annotation: Any, path: Key) -> Iterator[str]:
         holds = isinstance(origin, type) and issubclass(origin, Collection)
         for inner in get_args(annotation) if path or not holds else ():
             yield from _fields(inner, path[1:] if holds else path)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes)

@@ -129,11 +129,7 @@ class Episode:
         return self.trajectory.demonstrated is not None
 
     async def imitate(self, request: Request) -> None:
-        """Take the action that the demonstration shows.
-
-        Raises:
-            BadDemonstration: it cannot be played.
-        """
+        """Take the action that the demonstration shows; a BadDemonstration where it cannot be played."""
         if self._demonstration is None or self._context.summary is not None:
             task = self.trajectory.task.id
             raise BadDemonstration(f"the demonstration of task {task} sums up no context; set context=append")

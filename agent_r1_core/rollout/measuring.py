@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
-from agent_r1_core.contracts.reward import SCORE_TIMEOUT
 from agent_r1_core.contracts.score import DeclaredScore, ScoreFn, bounds_problem
 from agent_r1_core.rollout.scoring import TooSlow, call_score, number
 from agent_r1_core.tools.calling import Caller
@@ -25,9 +25,10 @@ class Measurer:
     """Measures the scores of a run, one after the other; each has threads of its own, so that none waits for another's
     hung calls."""
 
-    def __init__(self, scores: Sequence[ScoreFn] = (), timeout: float = SCORE_TIMEOUT) -> None:
+    def __init__(self, scores: Mapping[ScoreFn, float] = MappingProxyType({})) -> None:
+        """Measure these scores; each has so many seconds for an episode."""
+        self._timeouts = dict(scores)
         self._callers = [(score, Caller(ThreadPool(AT_ONCE))) for score in scores]
-        self._timeout = timeout
 
     @property
     def declared(self) -> Mapping[str, DeclaredScore]:
@@ -85,8 +86,8 @@ class Measurer:
 
     async def _value(self, score: ScoreFn, caller: Caller, trajectory: Trajectory) -> float | None:
         """The score of an episode; raises Unfit if it gives none within its time and bounds."""
-        function, name = partial(score.score, trajectory), f"score {score.name}"
-        value: float | None = await call_score(caller, function, self._timeout, name=name, convert=_number_or_none)
+        function, name, timeout = partial(score.score, trajectory), f"score {score.name}", self._timeouts[score]
+        value: float | None = await call_score(caller, function, timeout, name=name, convert=_number_or_none)
         problem = None if value is None else bounds_problem(value, score.declared.bounds)
         if problem is not None:
             raise Unfit(problem)

@@ -62,11 +62,7 @@ class Scorer:
             turn.reward += weighted.weight * score
 
     async def score_episode(self, trajectory: Trajectory) -> None:
-        """Set the outcome rewards of a finished trajectory.
-
-        Raises:
-            EpisodeError: a reward is broken.
-        """
+        """Set the outcome rewards of a finished trajectory; an EpisodeError where a reward is broken."""
         for weighted in self._scoped("episode"):
             reward = weighted.reward
             score = await self._score(weighted, partial(reward.score, trajectory), trajectory)
@@ -86,7 +82,6 @@ class Scorer:
                 timeout,
                 name=f"reward {reward.name}",
                 convert=number,
-                too_slow="make it faster, or raise its timeout",
             )
         except Unfit as unfit:
             raise EpisodeError(f"{where} {unfit}") from unfit.__cause__
@@ -107,7 +102,6 @@ async def call_score(
     *,
     name: str,
     convert: Callable[[Any], Any],
-    too_slow: str = "make it faster",
 ) -> Any:
     """What `convert` makes of the score that an author's function gives, sync or async (LAW 9).
 
@@ -120,7 +114,7 @@ async def call_score(
     try:
         return await caller.call(function, timeout, name=name, convert=convert)
     except CallTimeout:
-        raise TooSlow(f"took longer than {timeout:g} seconds; {too_slow}") from None
+        raise TooSlow(f"took longer than {timeout:g} seconds; make it faster, or raise its timeout") from None
     except Unfit:
         raise
     except Exception as error:

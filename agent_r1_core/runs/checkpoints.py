@@ -71,11 +71,7 @@ class Checkpoints:
         return {path.name: found for path, found in inspected if isinstance(found, str) and path.is_dir()}
 
     def at(self, step: int) -> Checkpoint:
-        """The checkpoint of a step.
-
-        Raises:
-            RunError: there is none.
-        """
+        """The checkpoint of a step; a RunError where there is none."""
         checkpoints = self.all()
         for checkpoint in checkpoints:
             if checkpoint.step == step:

@@ -23,11 +23,7 @@ from agent_r1_core.runs.metrics_file import MetricsFile
 
 
 def checked_name(name: str) -> str:
-    """Return `name` if it is valid for a run or an evaluation.
-
-    Raises:
-        ConfigError: it is not.
-    """
+    """Return `name` if it is valid for a run or an evaluation; else raise a ConfigError."""
     if not re.fullmatch(RUN_NAME, name):
         raise ConfigError(
             f"{name!r} cannot name a run or evaluation; begin with a letter or digit, and use letters, digits, '.', "

@@ -91,11 +91,7 @@ def _is_name(name: Any, suffix: str) -> bool:
 
 
 def read_evaluation(path: Path) -> dict[str, Any]:
-    """The result of an evaluation, without its episodes.
-
-    Raises:
-        RunError: the file is missing or damaged.
-    """
+    """The result of an evaluation, without its episodes; a RunError where its file is missing or damaged."""
     try:
         result = parse_json(_read(path, DOCUMENT))
     except ValueError as error:

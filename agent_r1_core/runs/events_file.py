@@ -58,11 +58,7 @@ class EventsFile:
         append_line(self.path, encodable(line) + "\n")
 
     def read(self) -> list[Event]:
-        """All whole lines.
-
-        Raises:
-            RunError: a line is none of an event, or the file cannot be read.
-        """
+        """All whole lines; a RunError where a line is none of an event, or the file cannot be read."""
         try:
             return parsed_lines(self.path, _EVENT.validate_python, "an event")
         except FileNotFoundError:  # a run that is being deleted

@@ -68,11 +68,7 @@ class MetricsFile:
         self._last = None
 
     def parse(self, number: int, line: bytes, only: Collection[str] | None = None) -> dict[str, Any]:
-        """The metrics of a line, all or only some, and its step.
-
-        Raises:
-            RunError: it has none.
-        """
+        """The metrics of a line, all or only some, and its step; a RunError where it has none."""
         try:
             record = parse_json(line)
             names = record if only is None else [name for name in only if name in record]

@@ -20,7 +20,7 @@ from agent_r1_core.runs.lock import is_held
 from agent_r1_core.runs.marker import is_run
 from agent_r1_core.runs.metrics_file import AlarmFile, MetricsFile
 from agent_r1_core.runs.model_files import ModelFiles
-from agent_r1_core.runs.trajectory_file import read_advantages, read_task_keys, read_token_numbers, read_trajectories
+from agent_r1_core.runs.trajectory_file import read_task_keys, read_token_numbers, read_trajectories
 from agent_r1_core.trajectory import Trajectory
 
 _STEP_FILE = re.compile(r"step_(\d{6,})\.parquet")
@@ -53,23 +53,10 @@ class RunReader:
 
     def config(self) -> dict[str, Any]:
         """The resolved configuration."""
-        from agent_r1_core.config.yaml_text import parse
-
-        path = self.path / "config.yaml"
-        try:
-            value = parse(self._text(path.name), str(path)).value
-        except ConfigError as error:
-            raise damaged_file(path) from error
-        if not isinstance(value, dict):
-            raise damaged_file(path)
-        return value
+        return parsed_config(self.path / "config.yaml", self._text("config.yaml"))
 
     def setting(self, key: str) -> Any:
-        """The value of a key of the resolved configuration, such as `model.dtype`.
-
-        Raises:
-            RunError: the configuration lacks it.
-        """
+        """The value of a key of the configuration, such as `model.dtype`; a RunError where it lacks it."""
         value: Any = self.config()
         try:
             for part in key.split("."):
@@ -119,10 +106,6 @@ class RunReader:
         """The trajectories of a step, then its greedy baselines, then, if asked for, the episodes that were dropped
         because they failed at every attempt, and count in no mean."""
         return read_trajectories(self.trajectory_file(step), dropped)
-
-    def read_advantages(self, step: int, dropped: bool = False) -> list[list[float] | None]:
-        """The advantages of a step, one row per trajectory over all its ids; None: not trained on."""
-        return read_advantages(self.trajectory_file(step), dropped)
 
     def read_token_numbers(self, step: int, dropped: bool = False) -> list[dict[str, list[float] | None]]:
         """What the update of a step knew of the tokens: advantages, the learner's log-probs and values, one row per
@@ -242,12 +225,21 @@ class RunReader:
             raise RunError(f"run {self.path} has no {name}; {advice}") from error
 
 
-def _parsed(path: Path, text: str, kind: type) -> Any:
-    """The JSON of a file of the run.
+def parsed_config(path: Path, text: str) -> dict[str, Any]:
+    """The configuration in a text of the file at `path`; raises a RunError if it is damaged."""
+    from agent_r1_core.config.yaml_text import parse
 
-    Raises:
-        RunError: it is none, or not of this kind.
-    """
+    try:
+        value = parse(text, str(path)).value
+    except ConfigError as error:
+        raise damaged_file(path) from error
+    if not isinstance(value, dict):
+        raise damaged_file(path)
+    return value
+
+
+def _parsed(path: Path, text: str, kind: type) -> Any:
+    """The JSON of a file of the run."""
     try:
         value = parse_json(text)
     except ValueError as error:

@@ -72,45 +72,21 @@ def _parts(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def read_trajectories(path: Path, dropped: bool = True) -> list[Trajectory]:
-    """The trajectories of a file, as they were written.
-
-    Args:
-        dropped: with the episodes that were dropped, which come last and have failed.
-
-    Raises:
-        RunError: the file is missing, damaged, or of another version.
-    """
+    """The trajectories of a file, as they were written; `dropped`: also those that failed, which come last."""
     with naming_damage(path):
         return [trajectory_of(row) for row in _rows(path, None, dropped)]
-
-
-def read_advantages(path: Path, dropped: bool = True) -> list[list[float] | None]:
-    """The advantages of a file, one row per trajectory over the ids of all its segments; None: not trained on.
-
-    Raises:
-        RunError: the file is missing, damaged, or of another version.
-    """
-    with naming_damage(path):
-        return [row["advantages"] for row in _rows(path, ["advantages"], dropped)]
 
 
 def read_token_numbers(path: Path, dropped: bool = True) -> list[dict[str, list[float] | None]]:
     """What the update knew of the tokens of a file's trajectories: the numbers that `TokenNumbers` names, one row per
     trajectory over the ids of all its segments; None: nothing of this kind.
-
-    Raises:
-        RunError: the file is missing, damaged, or of another version.
     """
     with naming_damage(path):
         return [{name: row[name] for name in NUMBERS} for row in _rows(path, list(NUMBERS), dropped)]
 
 
 def read_task_keys(path: Path) -> set[str]:
-    """The keys, as `task_key` gives them, of the tasks that a file has episodes of which were not dropped.
-
-    Raises:
-        RunError: the file is missing, damaged, or of another version.
-    """
+    """The keys, as `task_key` gives them, of the tasks that a file has episodes of which were not dropped."""
     with naming_damage(path):
         rows = _rows(path, ["task_id", "task"], dropped=False)
         tasks = ((row["task_id"], json.loads(row["task"])) for row in rows)

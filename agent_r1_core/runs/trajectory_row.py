@@ -41,11 +41,7 @@ def columns() -> dict[str, Any]:
 
 
 def row_of(step: int | None, trajectory: Trajectory, numbers: TokenNumbers) -> dict[str, Any]:
-    """The row of a trajectory.
-
-    Raises:
-        ValueError: it has not as many numbers as ids.
-    """
+    """The row of a trajectory; a ValueError where it has not as many numbers as ids."""
     task, segments = trajectory.task, trajectory.segments
     about = {"prompt": task.prompt, "answers": task.answers, "seed": task.seed, "metadata": dict(task.metadata)}
     row = {name: getattr(trajectory, name) for name in _PLAIN} | {

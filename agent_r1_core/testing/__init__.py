@@ -8,7 +8,7 @@ from typing import Any
 _HOMES = {
     "AlgorithmContract": "contracts.algorithm",
     "CHAT_TEMPLATE": "model",
-    "CommandContract": "contracts.command",
+    "CommandContract": "contracts.functions",
     "ContextContract": "contracts.context",
     "Cue": "scripted",
     "EngineContract": "contracts.engine",
@@ -22,7 +22,7 @@ _HOMES = {
     "RewardContract": "contracts.reward",
     "ScoreContract": "contracts.score",
     "ScriptedPolicy": "scripted",
-    "SiteContract": "contracts.site",
+    "SiteContract": "contracts.functions",
     "TaskSourceContract": "contracts.tasks",
     "tiny_batch": "batch",
     "tiny_model": "model",

@@ -81,7 +81,7 @@ def relative_difference(gradient: Tensor, expected: Tensor) -> float:
 
 @torch.no_grad()
 def _shifted(policy: Policy) -> Policy:
-    other = policy.frozen_copy()
+    other = Policy(copy.deepcopy(policy.module), policy.dtype).freeze()
     for parameter in other.module.parameters():
         parameter.mul_(1.02)
     return other

@@ -43,7 +43,8 @@ class CorpusFiles:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._folder.is_symlink() or self._folder.stat().st_uid != os.getuid():
                 raise RunError(f"{self._folder} belongs to somebody else; delete it, or set TMPDIR to another folder")
-            self._sweep()
+            for left in self._folder.iterdir():
+                _delete_unused(left)
             return {name: str(self._write(load() or ())) for name, load in corpora.items()}
         except OSError as error:
             raise RunError(
@@ -100,11 +101,6 @@ class CorpusFiles:
             return False
         self._open.append((path, file))
         return True
-
-    def _sweep(self) -> None:
-        """Delete the files of runs that were killed."""
-        for path in self._folder.iterdir():
-            _delete_unused(path)
 
 
 def _delete_unused(path: Path) -> None:

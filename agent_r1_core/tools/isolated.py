@@ -142,7 +142,7 @@ class IsolatedTool:
             self._starting = None
         for process in self._idle:
             self._all.discard(process)
-            process.hang_up()
+            process.connection.close()
             self._in_background(self._threads.run(process.wait_for_end))
         self._idle.clear()
         for process in list(self._all):

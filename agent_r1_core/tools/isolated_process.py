@@ -196,12 +196,8 @@ class ToolProcess:
             self._process.kill()  # the keeper itself, whose process the system then ends
         self._orders.close()
 
-    def hang_up(self) -> None:
-        """Have the process close its tool and end; call `wait_for_end` next."""
-        self.connection.close()
-
     def wait_for_end(self) -> None:
-        """Wait until the process has closed its tool and is gone; kill it if that takes too long."""
+        """Wait until the process, whose connection was closed, has closed its tool; kill it if that takes too long."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(CLOSE_SECONDS + _REAP_SECONDS)
         self.kill()

@@ -26,10 +26,6 @@ _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_DATA, resource.RLIMIT_AS, resource.RLIMIT_CPU)
 
 
-def _never(now: Any, before: Any) -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class _State:
     """Something in the process that a tool may change. The last two compare it with what it was."""
@@ -39,7 +35,7 @@ class _State:
     """None: there is none."""
     write: Callable[[Any], object]
     changed: Callable[[Any, Any], bool] = operator.ne
-    harmful: Callable[[Any, Any], bool] = _never
+    harmful: Callable[[Any, Any], bool] = lambda now, before: False
     """Whether it cannot wait until no call runs."""
 
 

@@ -59,32 +59,18 @@ class ToolCounts:
     """Threads abandoned and processes killed."""
 
     @property
-    def calls(self) -> int:
-        """Calls of all tools."""
-        return sum(count.calls for count in self.by_tool.values())
-
-    @property
-    def errors(self) -> int:
-        """Calls that were answered with an error."""
-        return sum(count.errors for count in self.by_tool.values())
-
-    @property
-    def timeouts(self) -> int:
-        """Calls that were given up."""
-        return sum(count.timeouts for count in self.by_tool.values())
-
-    @property
-    def seconds(self) -> float:
-        """Sum over all calls, which overlap."""
-        return sum(count.seconds for count in self.by_tool.values())
+    def total(self) -> ToolCount:
+        """All tools together; their seconds overlap."""
+        return sum(self.by_tool.values(), ToolCount())
 
     def metrics(self) -> dict[str, float]:
         """Calls, errors and time, of all tools together and of each tool, and each tool's own metrics."""
+        total = self.total
         metrics: dict[str, float] = {
-            metric.TOOL_CALLS: float(self.calls),
-            metric.TOOL_ERRORS: float(self.errors),
-            metric.TOOL_TIMEOUTS: float(self.timeouts),
-            metric.TIME_TOOLS: self.seconds,
+            metric.TOOL_CALLS: float(total.calls),
+            metric.TOOL_ERRORS: float(total.errors),
+            metric.TOOL_TIMEOUTS: float(total.timeouts),
+            metric.TIME_TOOLS: total.seconds,
         }
         for name, count in sorted(self.by_tool.items()):
             if name and count.calls:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.chat import clip_text
 from agent_r1_core.contracts.reward import reward_problem
@@ -28,20 +28,13 @@ from agent_r1_core.tools.process_state import SharedProcess
 from agent_r1_core.tools.threads import CallTimeout, ThreadPool, TooManyLeft
 from agent_r1_core.tools.tool_counts import ToolCount, ToolCounts
 
+if TYPE_CHECKING:
+    from agent_r1_core.runs.call_log import CallLog
+
 CALLS_PER_EPISODE = 4
 """Threads per episode, for the calls of one action."""
 
 _LOG = logging.getLogger(__name__)
-
-
-class CallLog(Protocol):
-    """Records which calls run in this process, so that a later run can name the one in which it died."""
-
-    def begin(self, tool: str, episode: str, turn: int) -> int:
-        """A call begins; returns its place in the record."""
-
-    def end(self, place: int) -> None:
-        """The call at that place has ended."""
 
 
 class ToolRunner:
@@ -96,11 +89,7 @@ class ToolRunner:
         )
 
     async def start(self, resources: ToolResources) -> None:
-        """Open every tool.
-
-        Raises:
-            AgentR1Error: a tool cannot be opened; the others are closed again.
-        """
+        """Open every tool; an AgentR1Error where one cannot be opened: the others are closed again."""
         try:
             for name, tool in self.tools.items():
                 if name not in self._isolated:

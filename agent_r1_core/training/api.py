@@ -138,14 +138,11 @@ def resolve(
         raise RunError(
             f"{recipe} is not a run, so there is nothing to resume; name a run's directory, or drop --resume"
         )
-    own = not _lies_in_a_run(recipe)
+    # A file of a run, such as its config.yaml, may like the run come from elsewhere.
+    lies_in_a_run = Path(recipe or "").suffix in (".yaml", ".yml") and Run.is_run(Path(recipe or "").parent)
+    own = not lies_in_a_run
     trust = replace(trust, named=trust.named or (own and training and not dry_run), edited=own)
     return load_config(recipe, overrides, plugins=plugins, disabled=disabled, training=training, trust=trust)
-
-
-def _lies_in_a_run(recipe: str | Path | None) -> bool:
-    """Whether a recipe is a file of a run, such as its config.yaml; like the run it may come from elsewhere."""
-    return recipe is not None and Path(recipe).suffix in (".yaml", ".yml") and Run.is_run(Path(recipe).parent)
 
 
 def _means_a_run(recipe: str | Path) -> bool:
@@ -163,11 +160,7 @@ def _means_a_run(recipe: str | Path) -> bool:
 def _site(
     resolved: ResolvedConfig, note: Callable[[str], None], lost: Callable[[str], None], learning: bool = True
 ) -> Iterator[Site]:
-    """Where the roles of the run are, for as long as the context lasts; `lost` hears why, if it ends the process.
-
-    Raises:
-        ConfigError: the recipe names a cluster that is not there, or is too small.
-    """
+    """Where the roles of the run are, for as long as the context lasts; `lost` hears why, if it ends the process."""
     from agent_r1_core.assembly.site import HERE
 
     if not resolved.config.distributed.used:

@@ -174,11 +174,7 @@ def choose_checkpoint(run: Run, every: int, note: Callable[[str], None]) -> Chec
 
 
 def check_examples(run: Run, examples: Examples | None, done: int) -> None:
-    """Refuse to go on after step `done` with other examples than before.
-
-    Raises:
-        RunError: the file has changed since the run began.
-    """
+    """Refuse, by a RunError, to go on after step `done` with other examples than before."""
     recorded = run.examples() if done else None
     if examples is not None and done and recorded != examples.to_json():
         raise RunError(

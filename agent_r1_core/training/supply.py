@@ -24,6 +24,7 @@ from agent_r1_core.rollout import RolloutRequest
 if TYPE_CHECKING:
     from agent_r1_core.assembly.assembly import Assembly
     from agent_r1_core.assembly.task_order import Order
+    from agent_r1_core.learning.selection import Selection
     from agent_r1_core.rollout import RolloutResult
     from agent_r1_core.trajectory import Group, Trajectory
 
@@ -81,10 +82,11 @@ class Supply:
         order: the place in the order of tasks behind the `done` steps.
     """
 
-    def __init__(self, assembly: Assembly, listener: Listener, order: Order, done: int) -> None:
+    def __init__(self, assembly: Assembly, selection: Selection, listener: Listener, order: Order, done: int) -> None:
         self._assembly = assembly
+        self._selection = selection
         self._settings = assembly.config.training
-        self._demonstrations = assembly.selection.demonstrations()
+        self._demonstrations = selection.demonstrations()
         self._listener = listener
         self._order = order
         self._last = done
@@ -106,7 +108,7 @@ class Supply:
         begun = self._begun.popleft()
         begun.shown.come()
         rollout = await begun.rollout
-        played, order, selection = begun.tasks, begun.order, self._assembly.selection
+        played, order, selection = begun.tasks, begun.order, self._selection
         groups = selection.filter(rollout.groups)
         # Steps ahead have drawn their tasks already, so there are extra rollouts only where there are none ahead.
         extras = self._settings.extra_rollouts if not self._settings.max_staleness else 0
@@ -149,7 +151,7 @@ class Supply:
     async def _play(self, step: int, chosen: Sequence[int], round: int | str, shown: _Shown) -> RolloutResult:
         """Play tasks with the weights that the step before produced or, ahead of it, with those that are served."""
         samples, tasks = self._settings.samples_per_task, self._assembly.train.tasks
-        greedy = self._assembly.selection.needs_greedy_baseline()
+        greedy = self._selection.needs_greedy_baseline()
         version = None if self._settings.max_staleness else step - 1
         request = RolloutRequest(
             [tasks[k] for k in chosen],
@@ -168,7 +170,7 @@ class Supply:
 
     def _shown(self, chosen: Sequence[int]) -> _Shown:
         """Counts the episodes of these tasks."""
-        each = self._settings.samples_per_task + self._assembly.selection.needs_greedy_baseline()
+        each = self._settings.samples_per_task + self._selection.needs_greedy_baseline()
         return _Shown(episode_counter(self._listener, len(chosen) * each, "rollout"))
 
     def _count(self, change: int) -> None:

@@ -22,6 +22,7 @@ from agent_r1_core.evaluation.evaluator import evaluate_sets, in_training, recor
 from agent_r1_core.evaluation.listener import Listener
 from agent_r1_core.health.information import FirstActions, mutual_information, retrieval_accuracy
 from agent_r1_core.health.watch import Watch
+from agent_r1_core.learning.selection import Selection
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.rollouts import set_metrics
 from agent_r1_core.training.notices import StepNotes, Trackers, catalogue_of
@@ -60,12 +61,13 @@ class Trainer:
     def __post_init__(self) -> None:
         self.learned_step = self.done
         self.order = self.assembly.task_order
-        self.supply = Supply(self.assembly, self.listener, self.order, self.done)
         self.trackers = Trackers(self.assembly.trackers, self.listener.note)
         self.catalogue = catalogue_of(self.assembly.resolved)
         self.notes = StepNotes(self.listener, self.catalogue)
         config = self.assembly.config
         algorithm = self.assembly.resolved.make("algorithm", config.algorithm)
+        selection = Selection(algorithm, config.training)
+        self.supply = Supply(self.assembly, selection, self.listener, self.order, self.done)
         self.health = Watch(config.health, set(idle_monitors(config, config.algorithm.name, algorithm)))
         recorded = self.run.metrics()
         self.run.write_alarms(self.health.replay(recorded))

@@ -76,11 +76,7 @@ _abandoned: set[asyncio.Task[Any]] = set()
 
 
 async def _interruptible(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Await, and do not report a second interruption as the failure of the task that it hits.
-
-    Raises:
-        KeyboardInterrupt: a termination cancelled it.
-    """
+    """Await, and do not report a second interruption as the failure of the task that it hits."""
 
     def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if not isinstance(context.get("exception"), KeyboardInterrupt):

@@ -155,7 +155,7 @@ def _judge(outcome: Outcome, result: RolloutResult) -> None:
         outcome.counts["answered with an error"] += sum(
             call.error is not None for turn in one.turns for call in turn.calls
         )
-    outcome.counts["given up"] += result.tools.timeouts
+    outcome.counts["given up"] += result.tools.total.timeouts
 
 
 def _process_state() -> dict[str, Any]:

@@ -12,7 +12,7 @@ import torch
 from agent_r1_miniwiki.source import MiniWiki
 from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
-from agent_r1_core.evaluation.baselines import naive_rag, passages_text
+from agent_r1_core.evaluation.baselines import BASELINES, passages_text
 
 CALL = re.compile(
     r'<tool_call>\n(\{"name": "wiki_search", "arguments": \{"query": "\w+"\}\})\n</tool_call><\|im_end\|>'
@@ -81,6 +81,6 @@ def test_it_reads_the_answer_in_its_prompt_so_that_naive_rag_and_closed_book_mea
     pages = {passage.title: passage for passage in source.corpus()}
     right = 0
     for task in source.load():
-        shown = naive_rag(task, passages_text([pages[task.metadata["path"][0]]]))
+        shown = BASELINES["naive_rag"].ask(task, passages_text([pages[task.metadata["path"][0]]]))
         right += f"<answer>{task.answers[0]}</answer>" in greedy(model, tokenizer, prompt_of(tokenizer, shown.prompt))
     assert right >= 16

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agent_r1_core import train
+from agent_r1_core.contracts.success import PER_TASK
 from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.work import watched_by
 
@@ -109,6 +110,7 @@ def test_episodes_that_no_file_can_show_are_counted_and_evaluation_is_named(
     for alone in (("--per-task", 2), ("--success-at", 0.5)):
         refused = agent_r1("rollout", *SETTINGS, *alone)
         assert (refused.exit_code, "give --keep-successes too" in " ".join(refused.stderr.split())) == (2, True)
+    assert f"(default: {PER_TASK})" in agent_r1("rollout", "--help").stdout
     own = succeed("rollout", "calculator", "threads=1", "-n", 6, "-s", 4, "--keep-successes", file)
     assert "its tasks are those of the set eval, which evaluation asks too; --set train takes" in own.stderr
 

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from agent_r1_viewer.reading.evaluation_matrix import read_matrix
 
+from agent_r1_core.config import RunConfig, load_config
+from agent_r1_core.errors import ConfigError
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.report import report
 from agent_r1_core.runs.reading.evaluation_scores import RecordedEvaluations
@@ -134,6 +136,17 @@ def test_a_plugin_of_one_file_adds_a_score_that_is_read_without_it(
     matrix = read_matrix(folder, RecordedEvaluations(folder).all()[0], "score/half_turns")
     assert "score/half_turns" in matrix.scores
     assert [0 < cell <= 1 for (cell,) in matrix.cells if cell is not None] == [True] * 4
+
+
+def test_a_recipe_lets_a_score_choose_the_best_checkpoint_and_gives_it_time(root: Path) -> None:
+    def load(best: str) -> RunConfig:
+        overrides = ["scores=[half_turns, {name: broken, timeout: 300}]", f"checkpoint.best={best}"]
+        return load_config("default", overrides, plugins=[root / "tests/fixtures/end_to_end/scores.py"]).config
+
+    config = load("eval/score/broken")
+    assert (config.best_metric, [one.timeout for one in config.scores]) == ("eval/score/broken", [60, 300])
+    with pytest.raises(ConfigError, match=r"must be null or one of eval/exact_match, .*, eval/score/broken, not"):
+        load("eval/score/half_turns")  # of which less is better
 
 
 class TestScore(ScoreContract):

@@ -99,7 +99,7 @@ def _long_run(ranks: Ranks) -> Found:
 def _policy(ranks: Ranks, name: str = "grpo_kl", model: Any = None, lora: Any = None, **options: Any) -> Found:
     """Of a policy that every rank has whole, which is not the reference."""
     policy = Policy(add_lora(tiny_model(), lora, 0) if lora else model or tiny_model(), **options)
-    reference = None if lora else policy.frozen_copy()
+    reference = None if lora else Policy(copy.deepcopy(policy.module), policy.dtype).freeze()
     _shift(policy.parameters())
     return _updated(ranks, name, policy, reference)
 

@@ -120,7 +120,9 @@ def fingerprint(run: Run) -> dict[str, Any]:
         "metrics": [_timeless(line) for line in run.metrics()],
         "alarms": run.alarms(),
         "trajectories": {step: [_told(one) for one in run.read_trajectories(step)] for step in run.trajectory_steps()},
-        "advantages": {step: run.read_advantages(step) for step in run.trajectory_steps()},
+        "advantages": {
+            step: [one["advantages"] for one in run.read_token_numbers(step)] for step in run.trajectory_steps()
+        },
         "numbers": {step: json.dumps(run.read_token_numbers(step)) for step in run.trajectory_steps()},
         "evaluations": {name: found["metrics"] for name, found in run.evaluations().items()},
     }

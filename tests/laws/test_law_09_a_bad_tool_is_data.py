@@ -76,7 +76,7 @@ def test_whatever_a_tool_raises_becomes_an_observation(tool: str, kind: str, det
     first, others = alone(stage.play(questions(4)))
     assert seen(first).startswith("Error: ")
     assert len(others) == 3
-    assert (stage.counts.calls, stage.counts.errors, stage.counts.timeouts) == (4, 1, 0)
+    assert (stage.counts.total.calls, stage.counts.total.errors, stage.counts.total.timeouts) == (4, 1, 0)
 
 
 @pytest.mark.parametrize("kind", ["ValueError", "SystemExit", "Rude", "Mute"])
@@ -122,7 +122,7 @@ def test_a_hung_tool_costs_its_own_time_out(tool: str) -> None:
     result = stage.play(questions(4))
     first, _ = alone(result)
     assert seen(first) == f"Error: {tool} did not answer within 0.05 seconds."
-    assert (stage.counts.timeouts, stage.counts.errors, result.metrics["tools/timeouts"]) == (1, 1, 1.0)
+    assert (stage.counts.total.timeouts, stage.counts.total.errors, result.metrics["tools/timeouts"]) == (1, 1, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_hung_tool_costs_nobody_elses_time(tool: str, arguments: dict[str, str
     first, _ = alone(stage.play(questions(8), on_episode=on_episode))
     assert ended[-1] == "q0"
     assert seen(first) == text
-    assert stage.counts.timeouts == 0
+    assert stage.counts.total.timeouts == 0
 
 
 def test_a_validator_that_leaves_is_an_observation() -> None:
@@ -353,7 +353,7 @@ def test_hung_threads_are_replaced_and_counted() -> None:
     result = stage.play(questions(1), on_episode=lambda _: RELEASE.set())
     (one,) = result.groups[0].trajectories
     assert one.turns[turns + 1].observation[0]["content"] == "Karimo was born in Tavelo."
-    assert stage.counts.hung == stage.counts.timeouts == 4 * turns
+    assert stage.counts.hung == stage.counts.total.timeouts == 4 * turns
     assert result.metrics["rollout/hung"] == 4.0 * turns
 
 

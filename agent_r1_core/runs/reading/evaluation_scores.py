@@ -35,11 +35,7 @@ class EvaluationScores:
 
     @classmethod
     def read(cls, path: Path) -> EvaluationScores:
-        """Read an evaluation's `.json` file.
-
-        Raises:
-            RunError: it is missing or damaged.
-        """
+        """Read an evaluation's `.json` file; a RunError where it is missing or damaged."""
         result = read_evaluation(path)
         try:
             every = {"": result, **{str(name): one for name, one in (result.get("sets") or {}).items()}}

@@ -38,11 +38,7 @@ class FoundRuns:
         return dict(sorted(zip(ids, paths, strict=True)))
 
     def path(self, name: str) -> Path:
-        """The folder of a run.
-
-        Raises:
-            RunError: there is no such run.
-        """
+        """The folder of a run; a RunError where there is none."""
         runs = self.all()
         if name in runs:
             return runs[name]
@@ -55,11 +51,7 @@ class FoundRuns:
         raise RunError(f"there is no run {name!r} in {', '.join(map(str, self.folders))}; look at the list of runs")
 
     def check_inside(self, path: Path) -> Path:
-        """Return `path`, unless a link leads out of the folders.
-
-        Raises:
-            NotOpened: one does.
-        """
+        """Return `path`; NotOpened where a link leads out of the folders."""
         check_inside(path, *self.folders)
         return path
 

@@ -44,11 +44,7 @@ class MetricsTail:
         self._begin()
 
     def update(self) -> None:
-        """Read what was added since the last time.
-
-        Raises:
-            RunError: the file cannot be read.
-        """
+        """Read what was added since the last time; a RunError where the file cannot be read."""
         try:
             with open_to_read(self._file.path, LINES) as file:
                 inode = os.fstat(file.fileno()).st_ino

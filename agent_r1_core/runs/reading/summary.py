@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agent_r1_core.errors import AgentR1Error, ConfigError
+from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.estimate import Estimate
 from agent_r1_core.opening import read_json, read_text
@@ -23,7 +23,7 @@ from agent_r1_core.runs.failures import Failures
 from agent_r1_core.runs.marker import MARKER
 from agent_r1_core.runs.reading.evaluation_scores import EvaluationScores, RecordedEvaluations
 from agent_r1_core.runs.reading.metrics_tail import MetricsTail
-from agent_r1_core.runs.run_reader import RunReader
+from agent_r1_core.runs.run_reader import RunReader, parsed_config
 
 POINTS = 60
 """Of the small curve."""
@@ -136,21 +136,13 @@ class SummaryReader:
         )
 
     def state(self) -> RunState:
-        """Whether the run is trained just now, and if not, how its training ended.
-
-        Raises:
-            RunError: its events are damaged.
-        """
+        """Whether the run is trained just now, else how its training ended; a RunError where its events are damaged."""
         for name in (lock.NAME, "events.jsonl"):
             self.check(self.run.path / name)
         return self.run.state()
 
     def config(self) -> Mapping[str, Any]:
-        """The configuration, parsed again only when its file changed.
-
-        Raises:
-            RunError: it is missing or damaged.
-        """
+        """The configuration, parsed again only when its file changed; raises as `RunReader.config`."""
         try:
             stamp = (self.run.path / "config.yaml").stat().st_mtime_ns
         except OSError:
@@ -160,11 +152,7 @@ class SummaryReader:
         return self._config[1]
 
     def _sections(self) -> Mapping[str, Any]:
-        """What the summary needs of the configuration, or all of it if that is known.
-
-        Raises:
-            RunError: it is missing or damaged.
-        """
+        """What the summary needs of the configuration, or all of it if that is known."""
         path = self.run.path / "config.yaml"
         stamp = path.stat().st_mtime_ns if path.is_file() else -1
         if stamp == -1:
@@ -254,18 +242,14 @@ def read_sections(path: Path, names: Collection[str]) -> dict[str, Any]:
         OSError: the file cannot be read.
         RunError: it is damaged there.
     """
-    from agent_r1_core.config.yaml_text import parse
-
-    kept, lines = True, []
     try:
-        for line in read_text(path).split("\n"):
-            section = _SECTION.match(line)
-            if section is not None:
-                kept = section[1] in names
-            lines.append(line if kept else "")  # empty lines keep the numbers of the others
-        value = parse("\n".join(lines), str(path)).value
-    except (ConfigError, UnicodeDecodeError) as error:
+        text = read_text(path)
+    except UnicodeDecodeError as error:
         raise damaged_file(path) from error
-    if not isinstance(value, dict):
-        raise damaged_file(path)
-    return value
+    kept, lines = True, []
+    for line in text.split("\n"):
+        section = _SECTION.match(line)
+        if section is not None:
+            kept = section[1] in names
+        lines.append(line if kept else "")  # empty lines keep the numbers of the others
+    return parsed_config(path, "\n".join(lines))

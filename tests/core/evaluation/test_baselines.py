@@ -9,7 +9,7 @@ import pytest
 
 from agent_r1_core.contracts.tasks import Passage
 from agent_r1_core.contracts.tool import ToolContext, tool
-from agent_r1_core.evaluation.baselines import BASELINES, REASON_AND_ACT, SilentTool, naive_rag, passages_text
+from agent_r1_core.evaluation.baselines import BASELINES, REASON_AND_ACT, SilentTool, passages_text
 from agent_r1_core.testing.trajectories import make_task
 
 TASK = make_task("a", "Where was Ada born?", ("London",), metadata={"hops": 1})
@@ -29,8 +29,8 @@ def test_naive_rag_puts_the_passages_first() -> None:
     asked = BASELINES["naive_rag"].ask(TASK, passages_text(PASSAGES))
     assert asked.prompt == "Ada\nBorn in London.\n\nBob\nBorn in Rome.\n\nWhere was Ada born?"
     one = passages_text("Ada\nBorn in London.")
-    assert naive_rag(TASK, one).prompt == "Ada\nBorn in London.\n\nWhere was Ada born?"
-    assert naive_rag(TASK, passages_text([])).prompt == TASK.prompt
+    assert BASELINES["naive_rag"].ask(TASK, one).prompt == "Ada\nBorn in London.\n\nWhere was Ada born?"
+    assert BASELINES["naive_rag"].ask(TASK, passages_text([])).prompt == TASK.prompt
 
 
 def test_react_adds_its_prompt_to_the_system_message() -> None:
@@ -47,13 +47,13 @@ def test_react_adds_its_prompt_to_the_system_message() -> None:
 
 
 def test_naive_rag_keeps_the_other_messages() -> None:
-    asked = naive_rag(CHAT, passages_text(PASSAGES[:1]))
+    asked = BASELINES["naive_rag"].ask(CHAT, passages_text(PASSAGES[:1]))
     assert asked.prompt == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "Ada\nBorn in London.\n\nWhere was Ada born?"},
     ]
     with pytest.raises(ValueError, match="no user message"):
-        naive_rag(replace(TASK, prompt=[]), passages_text(PASSAGES))
+        BASELINES["naive_rag"].ask(replace(TASK, prompt=[]), passages_text(PASSAGES))
 
 
 def test_a_silent_tool_looks_like_the_tool_and_says_nothing() -> None:

@@ -162,7 +162,7 @@ def test_a_kl_without_a_reference_is_a_configuration_error() -> None:
 def test_a_resumed_learner_equals_an_uninterrupted_one_bit_for_bit() -> None:
     algorithm = PPO(PPO.Config(kl_coef=0.1))
     settings = TrainingConfig(epochs=2, minibatches=2, warmup_steps=2, schedule="cosine", steps=6, critic_warmup=1)
-    reference = Policy(tiny_model()).frozen_copy()
+    reference = Policy(tiny_model()).freeze()
     through = Learner(Policy(tiny_model()), algorithm, settings, reference=reference, seed=3)
     for step in (1, 2):
         through.update(groups(step, step + 10), step)

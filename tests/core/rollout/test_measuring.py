@@ -47,7 +47,7 @@ class Judge(Turns):
 def test_every_episode_has_its_scores_in_its_own_place() -> None:
     judge = Judge()
     failed = make_trajectory(status=EndStatus.FAILED)
-    measurer = Measurer([Turns(), judge])
+    measurer = Measurer(dict.fromkeys((Turns(), judge), 60.0))
     measured, faults = asyncio.run(measurer.measure([*EPISODES, failed]))
     assert measured == [{}, *({"turns": turns, "judge": turns} for turns in range(2, 21)), {}]
     assert faults == []
@@ -68,11 +68,12 @@ def test_after_too_many_hung_calls_a_score_is_asked_no_more(monkeypatch: pytest.
             release.wait(20)
             return 1.0
 
-    measured, faults = asyncio.run(Measurer([Hangs(), Turns()], 0.8).measure(EPISODES))
+    measured, faults = asyncio.run(Measurer({Hangs(): 0.8, Turns(): 60.0}).measure(EPISODES))
     release.set()
     assert AT_ONCE <= len(asked) <= AT_ONCE + 1
     assert faults == [
-        "20 of 20 episodes lack the score hangs, first q1/0: it took longer than 0.8 seconds; make it faster"
+        "20 of 20 episodes lack the score hangs, first q1/0: it took longer than 0.8 seconds; make it faster, or raise "
+        "its timeout"
     ]
     assert measured == [{}, *({"turns": turns} for turns in range(2, 21))]
 
@@ -88,7 +89,7 @@ def test_a_score_that_takes_too_long_again_and_again_is_asked_no_more() -> None:
             await asyncio.Event().wait()
             return 1.0
 
-    measured, faults = asyncio.run(Measurer([Waits()], 0.05).measure(EPISODES * 2))
+    measured, faults = asyncio.run(Measurer({Waits(): 0.05}).measure(EPISODES * 2))
     assert MOST_SLOW <= len(asked) < MOST_SLOW + AT_ONCE
     assert faults[0].startswith("40 of 40 episodes lack the score waits, first q1/0: it took longer than 0.05 seconds")
     assert not any(measured)

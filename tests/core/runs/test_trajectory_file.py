@@ -14,7 +14,6 @@ import pytest
 from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.trajectory_file import (
-    read_advantages,
     read_task_keys,
     read_token_numbers,
     read_trajectories,
@@ -89,7 +88,6 @@ def test_numbers_belong_to_a_trajectory_by_its_id_and_may_be_missing(tmp_path: P
         floats([*values, *values]),
     )
     write_trajectories(tmp_path / "file", 1, [learnt, skipped, make_trajectory(), dropped], numbers)
-    assert read_advantages(tmp_path / "file") == [advantages, [0.0] * 13, None, None]
     first, second, *others = read_token_numbers(tmp_path / "file")
     assert first == {"advantages": advantages, "learner_logprobs": pytest.approx(own, nan_ok=True), "values": values}
     assert second == {"advantages": [0.0] * 13, "learner_logprobs": None, "values": values}
@@ -158,7 +156,7 @@ def test_missing_torn_and_foreign_files_are_named(tmp_path: Path) -> None:
         read_trajectories(tmp_path / "torn")
     pq.write_table(pa.table({"x": [1]}), tmp_path / "foreign")
     with pytest.raises(RunError, match="version none, and this agent-r1 reads version 4"):
-        read_advantages(tmp_path / "foreign")
+        read_token_numbers(tmp_path / "foreign")
 
 
 def test_flipped_bits_never_make_another_trajectory(tmp_path: Path) -> None:

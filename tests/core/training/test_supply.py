@@ -81,11 +81,10 @@ def supply(k: int, rollouts: Rollouts, order: Order = FIRST, done: int = 0, list
     )
     assembly: Any = SimpleNamespace(
         config=SimpleNamespace(training=settings),
-        selection=selection,
         train=SimpleNamespace(tasks=TASKS),
         rollouts=rollouts,
     )
-    return Supply(assembly, listener or Silence(), order, done)
+    return Supply(assembly, selection, listener or Silence(), order, done)
 
 
 async def learn(

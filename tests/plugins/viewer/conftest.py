@@ -16,8 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-
-from agent_r1_core.testing.recorded_run import record
+from recorded_run import record
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE = 120_000

@@ -15,10 +15,10 @@ from agent_r1_viewer import carried
 from agent_r1_viewer.answers import Answers
 from agent_r1_viewer.carried import chosen_steps
 from agent_r1_viewer.exported_page import export, page
+from recorded_run import HOSTILE, record
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.reading.found_runs import FoundRuns
-from agent_r1_core.testing.recorded_run import HOSTILE, record
 
 
 def answers_in(html: str) -> dict[str, Any]:

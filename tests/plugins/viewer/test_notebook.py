@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 from agent_r1_viewer import plot, show
+from recorded_run import episode, record
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.run import Run
 from agent_r1_core.runs.trajectory_file import write_trajectories
-from agent_r1_core.testing.recorded_run import episode, record
 
 
 @pytest.fixture(scope="module")

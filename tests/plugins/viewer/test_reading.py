@@ -14,12 +14,12 @@ from agent_r1_viewer.reading.episode_rows import read_groups, read_rows
 from agent_r1_viewer.reading.episode_search import MOST_HITS, End, Filters, Hit, search
 from agent_r1_viewer.reading.evaluation_matrix import EvaluationMatrix, read_matrix
 from agent_r1_viewer.reading.token_texts import TokenTexts
+from recorded_run import numbers, step_episodes
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.reading.evaluation_scores import RecordedEvaluations
 from agent_r1_core.runs.run import Run
 from agent_r1_core.runs.trajectory_file import read_token_numbers, read_trajectories, write_trajectories
-from agent_r1_core.testing.recorded_run import numbers, step_episodes
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 
 

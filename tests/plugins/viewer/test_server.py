@@ -14,10 +14,10 @@ import pytest
 from agent_r1_viewer.addresses import ADDRESSES
 from agent_r1_viewer.run_answer import UNREADABLE
 from asking import client, told, tree
+from recorded_run import HOSTILE, record, record_step
 
 from agent_r1_core.runs.run import Run
 from agent_r1_core.runs.trajectory_file import write_trajectories
-from agent_r1_core.testing.recorded_run import HOSTILE, record, record_step
 
 
 @pytest.fixture

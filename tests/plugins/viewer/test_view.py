@@ -25,13 +25,13 @@ from agent_r1_viewer.serving import PORT, Viewer, listen
 from agent_r1_viewer.view_command import _opened, view
 from asking import TOKEN
 from playwright.sync_api import expect
+from recorded_run import evaluate, record, record_step
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.metrics_file import MetricsFile
 from agent_r1_core.runs.reading.found_runs import FoundRuns
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import CommandContract
-from agent_r1_core.testing.recorded_run import evaluate, record, record_step
 
 
 class Events:

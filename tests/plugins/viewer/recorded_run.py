@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+import agent_r1_core
 from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.runs.run import Run
 from agent_r1_core.runs.trajectory_file import write_trajectories
@@ -20,7 +21,7 @@ CONFIG = {
     "checkpoint": {"best": "eval/exact_match"},
     "sources": {"training.steps": "override 'training.steps=3'"},
 }
-_BUNDLED = Path(__file__).parents[1] / "bundled" / "tiny"
+_BUNDLED = Path(agent_r1_core.__file__).parent / "bundled" / "tiny"
 HOSTILE = "<script>document.title = 1</script> \x1b[31m \u202e"
 """What a tool may answer."""
 
