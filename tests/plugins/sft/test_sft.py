@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from agent_r1_sft.sft import SFT
@@ -22,17 +22,7 @@ NOT_SAMPLED = {"logprob_gap", "prob_gap", "update/surprisal", "rollout/tokens_pe
 
 class TestSFT(AlgorithmContract):
     component = SFT
-
-
-class TestByConversation(AlgorithmContract):
-    component = SFT
-    config: ClassVar = {"aggregation": "sequence_mean", "entropy_coef": 0.01}
-
-
-class TestWithoutLossMask(AlgorithmContract):
-    component = SFT
-    config: ClassVar = {"loss_mask": False}
-    masked = False
+    variants = ({}, {"aggregation": "sequence_mean", "entropy_coef": 0.01}, {"loss_mask": False})
 
 
 def demonstrations(path: Path, *, wrong: bool = False) -> Path:

@@ -1,0 +1,52 @@
+"""What the tests of plugins share: contracts under several options, coroutines as tests, and files of records."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A contract class that lists options under `variants` is tested with each of them as its `config`."""
+    variants = getattr(metafunc.cls, "variants", ())
+    if variants:
+        metafunc.parametrize("_variant", variants, ids=str, indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def _variant(request: pytest.FixtureRequest) -> None:
+    if hasattr(request, "param"):
+        request.instance.config = request.param
+        request.instance.masked = request.param.get("loss_mask", True) and request.param.get("advantage_mask", True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that is a coroutine has an event loop of its own, and two minutes."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**given), 120))
+    return True
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Callable[..., str]:
+    """Writes records in the format of the file's name, or a text as it is; gives the path."""
+
+    def write(name: str, *content: Any) -> str:
+        path = tmp_path / name
+        if content and isinstance(content[0], str):
+            (text,) = content
+        else:
+            text = json.dumps(content) if path.suffix == ".json" else "\n".join(map(json.dumps, content))
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return write
