@@ -50,3 +50,9 @@ def records(tmp_path: Path) -> Callable[..., str]:
         return str(path)
 
     return write
+
+
+@pytest.fixture
+def source(records: Callable[..., str]) -> Callable[..., Any]:
+    """`source(Class, name, *content, **options)`: a task source of a file."""
+    return lambda cls, *file, **options: cls(cls.Config(path=records(*file), **options))

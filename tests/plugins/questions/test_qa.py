@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -28,22 +27,16 @@ FULL = {
 }
 
 
-def source(folder: Path, *records: Any, **options: Any) -> QA:
-    path = folder / "own.jsonl"
-    path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
-    return QA(QA.Config(path=str(path), **options))
-
-
-def test_a_question_and_an_answer_are_enough(tmp_path: Path) -> None:
-    qa = source(tmp_path, PLAIN, PLAIN | {"answer": 42})
+def test_a_question_and_an_answer_are_enough(source: Any) -> None:
+    qa = source(QA, "own.jsonl", PLAIN, PLAIN | {"answer": 42})
     first, second = qa.load()
     assert (first.id, first.prompt, first.answers, first.metadata) == ("own.0", PLAIN["question"], ("Vesano",), {})
     assert (second.id, second.answers) == ("own.1", ("42",))
     assert qa.corpus() is None
 
 
-def test_everything_else_that_a_record_tells_is_kept(tmp_path: Path) -> None:
-    qa = source(tmp_path, FULL, PLAIN)
+def test_everything_else_that_a_record_tells_is_kept(source: Any, tmp_path: Path) -> None:
+    qa = source(QA, "own.jsonl", FULL, PLAIN)
     task = qa.load()[0]
     assert (task.id, task.answers) == ("17", ("Vesano", "Vesano I", "the Old"))
     assert task.metadata == {"kind": "bridge", "level": "hard", "hops": 2, "path": ["Karimo", "Vesano"]}
@@ -67,8 +60,8 @@ def test_everything_else_that_a_record_tells_is_kept(tmp_path: Path) -> None:
         (PLAIN | {"passages": {"title": "Karimo"}}, "the passages of line 1 of .* are no list"),
     ],
 )
-def test_a_malformed_record_is_named(tmp_path: Path, record: Any, sentence: str) -> None:
-    qa = source(tmp_path, record)
+def test_a_malformed_record_is_named(source: Any, record: Any, sentence: str) -> None:
+    qa = source(QA, "own.jsonl", record)
     with pytest.raises(TaskError, match=sentence):
         qa.load(), qa.corpus()
 
@@ -86,19 +79,19 @@ MUSIQUE = {"paragraphs": [{"title": "Karimo", "paragraph_text": "A film."}], "qu
     ],
 )
 def test_paragraphs_in_the_format_of_another_source_are_noticed_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, record: Any, key: str, name: str
+    source: Any, caplog: pytest.LogCaptureFixture, record: Any, key: str, name: str
 ) -> None:
-    qa = source(tmp_path, PLAIN, PLAIN | record, PLAIN | record)
+    qa = source(QA, "own.jsonl", PLAIN, PLAIN | record, PLAIN | record)
     assert (len(qa.load()), qa.corpus()) == (3, None)
     assert caplog.messages == [
-        f"qa does not read the paragraphs under {key!r} of line 2 of {tmp_path}/own.jsonl; the task source {name} "
+        f"qa does not read the paragraphs under {key!r} of line 2 of {qa.config.path}; the task source {name} "
         "reads this format"
     ]
 
 
 @pytest.mark.parametrize("record", [{}, {"context": "a note"}, HOTPOT | {"passages": []}, HOTPOT | {"context": []}])
-def test_other_keys_are_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture, record: Any) -> None:
-    source(tmp_path, PLAIN | record).load()
+def test_other_keys_are_left_alone(source: Any, caplog: pytest.LogCaptureFixture, record: Any) -> None:
+    source(QA, "own.jsonl", PLAIN | record).load()
     assert caplog.messages == []
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from agent_r1_questions.bamboogle import Bamboogle
@@ -38,70 +36,54 @@ RECORDS: dict[str, dict[str, Any]] = {
 }
 
 
-class TestHotpotQA(TaskSourceContract):
+class OfAFile:
+    """The contract of a source of a `file`, its name and its content."""
+
+    options: ClassVar[dict[str, Any]] = {}
+
+    @pytest.fixture(autouse=True)
+    def _file(self, records: Any) -> None:
+        self.config = {"path": records(*self.file), **self.options}
+
+
+class TestHotpotQA(OfAFile, TaskSourceContract):
     component = HotpotQA
-
-    @pytest.fixture(autouse=True)
-    def _file(self, tmp_path: Path) -> None:
-        path = tmp_path / "hotpot.json"
-        path.write_text(json.dumps([RECORDS["hotpotqa"] | {"id": name} for name in ("5a", "5b")]), encoding="utf-8")
-        self.config = {"path": str(path)}
+    file = ("hotpot.json", *(RECORDS["hotpotqa"] | {"id": name} for name in ("5a", "5b")))
 
 
-class TestTwoWikiMultihopQA(TaskSourceContract):
+class TestTwoWikiMultihopQA(OfAFile, TaskSourceContract):
     component = TwoWikiMultihopQA
+    file = ("dev.json", RECORDS["2wikimultihopqa"] | {"answer_id": "Q90"})
 
     @pytest.fixture(autouse=True)
-    def _file(self, tmp_path: Path) -> None:
-        path, aliases = tmp_path / "dev.json", tmp_path / "id_aliases.json"
-        path.write_text(json.dumps([RECORDS["2wikimultihopqa"] | {"answer_id": "Q90"}]), encoding="utf-8")
-        lines = [{"Q_id": name, "aliases": ["City of Light"], "demonyms": []} for name in ("Q90", "Q91")]
-        aliases.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-        self.config = {"path": str(path), "aliases": str(aliases)}
+    def _aliases(self, records: Any, _file: None) -> None:
+        names = ({"Q_id": name, "aliases": ["City of Light"], "demonyms": []} for name in ("Q90", "Q91"))
+        self.config = {**self.config, "aliases": records("id_aliases.jsonl", *names)}
 
 
-class TestMuSiQue(TaskSourceContract):
+class TestMuSiQue(OfAFile, TaskSourceContract):
     component = MuSiQue
-
-    @pytest.fixture(autouse=True)
-    def _file(self, tmp_path: Path) -> None:
-        path = tmp_path / "musique.jsonl"
-        lines = [RECORDS["musique"] | {"id": name, "answerable": name != "b"} for name in ("2hop__1_2", "b")]
-        path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-        self.config = {"path": str(path), "unanswerable": "skip"}
+    file = ("musique.jsonl", *(RECORDS["musique"] | {"id": i, "answerable": i != "b"} for i in ("2hop__1_2", "b")))
+    options: ClassVar = {"unanswerable": "skip"}
 
 
-class TestBamboogle(TaskSourceContract):
+class TestBamboogle(OfAFile, TaskSourceContract):
     component = Bamboogle
-
-    @pytest.fixture(autouse=True)
-    def _file(self, tmp_path: Path) -> None:
-        path = tmp_path / "Bamboogle.csv"
-        path.write_text('Question,Answer\n"Who, then?",Karimo\nWhere?,Tavelo\n', encoding="utf-8")
-        self.config = {"path": str(path)}
+    file = ("Bamboogle.csv", 'Question,Answer\n"Who, then?",Karimo\nWhere?,Tavelo\n')
 
 
-class TestQA(TaskSourceContract):
+class TestQA(OfAFile, TaskSourceContract):
     component = QA
-
-    @pytest.fixture(autouse=True)
-    def _file(self, tmp_path: Path) -> None:
-        path = tmp_path / "own.jsonl"
-        path.write_text('{"question": "Who?", "answer": "Karimo"}\n{"question": "Where?", "answers": ["Tavelo"]}')
-        self.config = {"path": str(path), "size": 2, "sample": "random", "seed": 3}
+    file = ("own.jsonl", {"question": "Who?", "answer": "Karimo"}, {"question": "Where?", "answers": ["Tavelo"]})
+    options: ClassVar = {"size": 2, "sample": "random", "seed": 3}
 
 
 LINES = 'Question,Answer\n"When was Karimo, the film, shown?",3 May 1997\nWho wrote it?,"Vesano"\nWhere?,Tavelo\n'
 
 
-def source(folder: Path, text: str, **options: int) -> Bamboogle:
-    path = folder / "Bamboogle Prerelease - Sheet1.csv"
-    path.write_text(text, encoding="utf-8")
-    return Bamboogle(Bamboogle.Config(path=str(path), **options))
-
-
-def test_a_line_gives_a_task_of_two_hops_without_a_corpus(tmp_path: Path) -> None:
-    bamboogle = source(tmp_path, LINES)
+def test_a_line_gives_a_task_of_two_hops_without_a_corpus(source: Any) -> None:
+    name = "Bamboogle Prerelease - Sheet1.csv"
+    bamboogle = source(Bamboogle, name, LINES)
     tasks = bamboogle.load()
     assert tasks[0].prompt == "When was Karimo, the film, shown?"
     assert [(task.id, *task.answers) for task in tasks] == [
@@ -111,7 +93,7 @@ def test_a_line_gives_a_task_of_two_hops_without_a_corpus(tmp_path: Path) -> Non
     ]
     assert all(task.metadata == {"hops": 2} for task in tasks)
     assert bamboogle.corpus() is None
-    assert source(tmp_path, LINES, offset=1, size=1).load() == tasks[1:2], "an id is a place in the file"
+    assert source(Bamboogle, name, LINES, offset=1, size=1).load() == tasks[1:2], "an id is a place in the file"
 
 
 @pytest.mark.parametrize(
@@ -124,9 +106,9 @@ def test_a_line_gives_a_task_of_two_hops_without_a_corpus(tmp_path: Path) -> Non
         ("Question,Answer\n", "holds no record"),
     ],
 )
-def test_a_broken_file_gives_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+def test_a_broken_file_gives_one_sentence(source: Any, text: str, sentence: str) -> None:
     with pytest.raises(TaskError, match=sentence):
-        source(tmp_path, text).load()
+        source(Bamboogle, "Bamboogle.csv", text).load()
 
 
 SOURCES = {source.format: source for source in (HotpotQA, TwoWikiMultihopQA, MuSiQue, Bamboogle)}
@@ -134,14 +116,12 @@ SOURCES = {source.format: source for source in (HotpotQA, TwoWikiMultihopQA, MuS
 
 @pytest.mark.parametrize("name", SOURCES)
 @pytest.mark.parametrize("format_", RECORDS)
-def test_a_source_names_the_one_that_reads_a_file(tmp_path: Path, name: str, format_: str) -> None:
-    path = tmp_path / "file.jsonl"
-    path.write_text(json.dumps(RECORDS[format_]))
-    source = SOURCES[name](SOURCES[name].Config(path=str(path)))
+def test_a_source_names_the_one_that_reads_a_file(source: Any, name: str, format_: str) -> None:
+    reading = source(SOURCES[name], "file.jsonl", RECORDS[format_])
     if name == format_:
-        assert [task.answers[0] for task in source.load()] == ["Vesano"]
+        assert [task.answers[0] for task in reading.load()] == ["Vesano"]
         return
-    sentence = f"line 1 of {path} has the format of {format_}, .* read it by the task source {format_}$"
-    for read in (source.load, source.corpus):
+    sentence = f"line 1 of {reading.config.path} has the format of {format_}, .* read it by the task source {format_}$"
+    for read in (reading.load, reading.corpus):
         with pytest.raises(TaskError, match=sentence):
             read()
