@@ -47,35 +47,29 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return process
 
 
-def test_the_file_of_a_process_that_is_lost_is_written_here(tmp_path: Path, elsewhere: SimpleNamespace) -> None:
+async def test_the_file_of_a_process_that_is_lost_is_written_here(tmp_path: Path, elsewhere: SimpleNamespace) -> None:
     def lost(*_: Any) -> None:
         raise ModuleNotFoundError("the plugin is not there")
 
-    async def work() -> None:
-        writer = Writer()
-        for step, does in enumerate((write_trajectories, lost, write_trajectories)):
-            elsewhere.does = does
-            await writer.begin(tmp_path / str(step), step, [make_trajectory(sample=step)], None)
-            await writer.wait()
+    writer = Writer()
+    for step, does in enumerate((write_trajectories, lost, write_trajectories)):
+        elsewhere.does = does
+        await writer.begin(tmp_path / str(step), step, [make_trajectory(sample=step)], None)
         await writer.wait()
-
-    asyncio.run(work())
+    await writer.wait()
     assert elsewhere.calls == 3
     assert [read_trajectories(tmp_path / str(step))[0].sample for step in range(3)] == [0, 1, 2]
 
 
-def test_a_file_that_cannot_be_written_is_told_once_to_whoever_asks_next(
+async def test_a_file_that_cannot_be_written_is_told_once_to_whoever_asks_next(
     tmp_path: Path, elsewhere: SimpleNamespace
 ) -> None:
-    async def work() -> None:
-        writer = Writer()
-        await writer.begin(tmp_path / "no_folder" / "file", 1, [make_trajectory()], None)
-        with pytest.raises(RunError, match="no_folder"):
-            await writer.begin(tmp_path / "file", 2, [make_trajectory()], None)
-        await writer.wait()
+    writer = Writer()
+    await writer.begin(tmp_path / "no_folder" / "file", 1, [make_trajectory()], None)
+    with pytest.raises(RunError, match="no_folder"):
         await writer.begin(tmp_path / "file", 2, [make_trajectory()], None)
-        await writer.wait()
-
-    asyncio.run(work())
+    await writer.wait()
+    await writer.begin(tmp_path / "file", 2, [make_trajectory()], None)
+    await writer.wait()
     assert elsewhere.calls == 2
     assert len(read_trajectories(tmp_path / "file")) == 1
