@@ -56,3 +56,30 @@ def records(tmp_path: Path) -> Callable[..., str]:
 def source(records: Callable[..., str]) -> Callable[..., Any]:
     """`source(Class, name, *content, **options)`: a task source of a file."""
     return lambda cls, *file, **options: cls(cls.Config(path=records(*file), **options))
+
+
+@pytest.fixture(scope="session")
+def logprobs_of() -> Callable[..., list[float]]:
+    """The model's own log-probs of `ids` after `context`, by one full forward pass."""
+    import torch
+
+    def score(module: Any, context: tuple[int, ...], ids: tuple[int, ...], temperature: float = 1.0) -> list[float]:
+        with torch.no_grad():
+            logits = module(torch.tensor([[*context, *ids]]), use_cache=False).logits[0, len(context) - 1 : -1]
+        table = torch.log_softmax(logits.float() / temperature, -1)
+        return table.gather(1, torch.tensor(ids)[:, None])[:, 0].tolist()
+
+    return score
+
+
+@pytest.fixture(scope="session")
+def agree(logprobs_of: Callable[..., list[float]]) -> Callable[..., None]:
+    """`agree(module, contexts, answers)`: what an engine generated has the log-probs of the module."""
+    from agent_r1_core.contracts.engine import context_digest
+
+    def check(module: Any, contexts: Any, answers: Any, temperature: float = 1.0) -> None:
+        for context, answer in zip(contexts, answers, strict=True):
+            assert answer.context == context_digest(context), "it was conditioned on other ids"
+            assert answer.logprobs == pytest.approx(logprobs_of(module, context, answer.ids, temperature), abs=1e-4)
+
+    return check

