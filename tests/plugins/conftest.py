@@ -28,11 +28,11 @@ def _variant(request: pytest.FixtureRequest) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """A test that is a coroutine has an event loop of its own, and two minutes."""
+    """A test that is a coroutine has an event loop of its own, and five minutes."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
-    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**given), 120))
+    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**given), 300))
     return True
 
 

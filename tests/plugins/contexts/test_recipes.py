@@ -28,10 +28,6 @@ class TestSummary(ContextContract):
     config = MappingProxyType({"turns": 4, "summary_tokens": 40})
 
 
-def test_everything_is_the_default() -> None:
-    assert load_config("default").config.context.name == "append"
-
-
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
@@ -54,7 +50,8 @@ def test_what_cannot_work_is_one_sentence(overrides: list[str], sentence: str) -
     assert sentence in str(caught.value)
 
 
-def test_what_can_work_is_complete() -> None:
+def test_everything_is_the_default_and_what_can_work_is_complete() -> None:
+    assert load_config("default").config.context.name == "append"
     config = load_config("default", ["context={name: summary, turns: 4, summary_tokens: 511}"]).config
     assert config.context.model_dump()["max_tokens"] is None
     assert config.context.config.summary_tokens == 511

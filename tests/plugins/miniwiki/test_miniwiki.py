@@ -174,8 +174,3 @@ def test_an_entitys_name_retrieves_its_own_passage_by_bm25(stemmer: object) -> N
     queries = bm25s.tokenize([p.title for p in passages], stemmer=stemmer, show_progress=False)
     best = index.retrieve(queries, k=1, show_progress=False).documents[:, 0]
     assert [passages[i].title for i in best] == [p.title for p in passages]
-
-
-def test_a_world_too_small_for_its_types_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 12"):
-        World(0, "train", 11)

@@ -1,15 +1,22 @@
-"""Episodes on their way: they arrive whole, count without being looked into, and are ordinary ones for who looks."""
+"""Episodes on their way arrive whole, count without being looked into, and are ordinary ones for who looks.
+
+Weights come in parts, bit for bit.
+"""
 
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
 import numpy
 import pytest
+import torch
 from agent_r1_ray.packed import PackedTrajectory, packed
+from agent_r1_ray.weights import in_parts, to_tensors
+from torch import Tensor
 
 from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.metrics.tally import Tally, tally
@@ -82,3 +89,26 @@ def test_one_that_failed_or_holds_more_than_data_stays_what_it_is() -> None:
     strange.turns[0].info = {"function": lambda: 0}
     assert packed(failed) is failed
     assert packed(strange) is strange
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_weights_come_bit_for_bit_and_are_asked_for_part_by_part(dtype: str) -> None:
+    kind = getattr(torch, dtype)
+    weights = {f"row {number}": torch.randn(10) for number in range(5)} | {"turned": torch.randn(40, 3).t()}
+    asked: list[str] = []
+
+    def each() -> Iterator[tuple[str, Tensor]]:
+        for name, tensor in weights.items():
+            asked.append(name)
+            yield name, tensor
+
+    coming = in_parts(each(), dtype, full=20 * kind.itemsize)
+    parts = [next(coming)]
+    assert asked == ["row 0", "row 1"], "no more than the first part is in memory"
+    parts += coming
+    assert [len(part) for part in parts] == [2, 2, 2], "the last one is full of a tensor larger than it"
+    arrived = to_tensors(parts)
+    assert list(arrived) == list(weights)
+    for name, tensor in weights.items():
+        assert arrived[name].dtype == kind
+        assert torch.equal(arrived[name], tensor.to(kind))

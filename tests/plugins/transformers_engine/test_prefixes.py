@@ -56,9 +56,13 @@ def test_the_longest_common_beginning_is_found(seed: int) -> None:
             prefixes.remove(inside.pop(source.randrange(len(inside))))
         everywhere, ends = alike([one.request.ids[:-1] for one in inside]), {len(one.request.ids) for one in inside}
         assert prefixes.trunk() == (everywhere if ends == {everywhere + 1} else everywhere // 16 * 16)
+    last = inside[-1].request.ids
+    for one in inside:
+        prefixes.remove(one)
+    assert (prefixes.find(last), prefixes.trunk()) == ((None, 0), 0), "something remains of rows that left"
 
 
-def test_nothing_remains_of_rows_that_left() -> None:
+def test_equal_contexts_share_all_but_their_last_id() -> None:
     prefixes = Prefixes()
     rows = [row((5,) * 40), row((5,) * 40), row((5,) * 17)]
     for one in rows:
@@ -66,10 +70,6 @@ def test_nothing_remains_of_rows_that_left() -> None:
     assert prefixes.trunk() == 16
     prefixes.remove(rows[2])
     assert prefixes.trunk() == 39
-    for one in rows[:2]:
-        prefixes.remove(one)
-    assert prefixes.find((5,) * 40) == (None, 0)
-    assert prefixes.trunk() == 0
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

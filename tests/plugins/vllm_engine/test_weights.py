@@ -32,50 +32,36 @@ async def until_sampling(engine):
 
 
 @pytest.mark.parametrize("tie", [True, False])
-def test_log_probs_are_those_of_the_new_weights(tie, model, folder, serving, prompts, logprobs_of):
+async def test_log_probs_are_those_of_the_new_weights(tie, model, folder, serving, prompts, agree):
     """Twice, and with contexts whose old keys and values the prefix cache still held."""
-
-    async def run():
-        async with serving(folder(tie)) as engine:
-            for version, seed in enumerate((0, 5, 6)):
-                module = model(seed, tie)
-                if version:
-                    await engine.load_weights(weights_of(module), version)
-                requests = [make_request(ids, 10, number, 0.7) for number, ids in enumerate(prompts)]
-                for request, answer in zip(requests, await engine.generate_batch(requests), strict=True):
-                    expected = logprobs_of(module, request.ids, answer.ids, 0.7)
-                    assert answer.logprobs == pytest.approx(expected, abs=1e-4)
-                    assert answer.version == version
-
-    asyncio.run(run())
+    requests = [make_request(ids, 10, number, 0.7) for number, ids in enumerate(prompts)]
+    async with serving(folder(tie)) as engine:
+        for version, seed in enumerate((0, 5, 6)):
+            if version:
+                await engine.load_weights(weights_of(model(seed, tie)), version)
+            answers = await engine.generate_batch(requests)
+            agree(model(seed, tie), prompts, answers, 0.7)
+            assert {answer.version for answer in answers} == {version}
 
 
 @pytest.mark.parametrize("tie", [True, False])
-def test_requests_in_flight_go_on_with_the_new_weights(tie, model, folder, serving, prompts, logprobs_of):
-    old, new = model(0, tie), model(5, tie)
-
-    async def run():
-        async with serving(folder(tie)) as engine:
-            requests = [make_request(ids, 250, seed) for seed, ids in enumerate(prompts)]
-            running = [asyncio.ensure_future(engine.generate(request)) for request in requests]
-            await until_sampling(engine)
-            await engine.load_weights(weights_of(new), 4)
-            return requests, await asyncio.gather(*running)
-
-    for request, answer in zip(*asyncio.run(run()), strict=True):
-        before = logprobs_of(old, request.ids, answer.ids)
-        after = logprobs_of(new, request.ids, answer.ids)
-        switch = next(
-            place
-            for place, (claimed, value) in enumerate(zip(answer.logprobs, before, strict=True))
-            if abs(claimed - value) > 1e-4
-        )
+async def test_requests_in_flight_go_on_with_the_new_weights(tie, model, folder, serving, prompts, logprobs_of):
+    async with serving(folder(tie)) as engine:
+        requests = [make_request(ids, 250, seed) for seed, ids in enumerate(prompts)]
+        running = [asyncio.ensure_future(engine.generate(request)) for request in requests]
+        await until_sampling(engine)
+        await engine.load_weights(weights_of(model(5, tie)), 4)
+        answers = await asyncio.gather(*running)
+    for request, answer in zip(requests, answers, strict=True):
+        before, after = (logprobs_of(model(seed, tie), request.ids, answer.ids) for seed in (0, 5))
+        claims = enumerate(zip(answer.logprobs, before, strict=True))
+        switch = next(place for place, (claimed, value) in claims if abs(claimed - value) > 1e-4)
         assert 0 < switch < 250, "the weights came before the first id, or after the last"
         assert answer.logprobs[switch:] == pytest.approx(after[switch:], abs=1e-4)
         assert (answer.version, answer.versions) == (4, ((0, switch), (4, 250 - switch)))
 
 
-def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(model, folder, serving, prompts, logprobs_of):
+async def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(model, folder, serving, prompts, agree):
     good = weights_of(model(5))
     name = "model.norm.weight"
     embedding = good["model.embed_tokens.weight"]
@@ -85,20 +71,16 @@ def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(model, folder
         "lack 1 of the model's parameters, first model.norm.weight": {k: v for k, v in good.items() if k != name},
         "different values for model.embed_tokens.weight": {**good, "lm_head.weight": embedding + 1},
     }
-
-    async def run():
-        async with serving(folder()) as engine:
-            for words, weights in wrong.items():
-                with pytest.raises(EngineError, match=words):
-                    await engine.load_weights(weights, 1)
-            kept = await engine.generate(make_request(prompts[1], 10, 0))
-            await engine.load_weights({**good, "lm_head.weight": embedding}, 2)
-            return kept, await engine.generate(make_request(prompts[1], 10, 0))
-
-    kept, changed = asyncio.run(run())
+    async with serving(folder()) as engine:
+        for words, weights in wrong.items():
+            with pytest.raises(EngineError, match=words):
+                await engine.load_weights(weights, 1)
+        kept = await engine.generate(make_request(prompts[1], 10, 0))
+        await engine.load_weights({**good, "lm_head.weight": embedding}, 2)
+        changed = await engine.generate(make_request(prompts[1], 10, 0))
     assert kept.version == 0
-    assert kept.logprobs == pytest.approx(logprobs_of(model(0), prompts[1], kept.ids), abs=1e-4)
-    assert changed.logprobs == pytest.approx(logprobs_of(model(5), prompts[1], changed.ids), abs=1e-4)
+    agree(model(0), [prompts[1]], [kept])
+    agree(model(5), [prompts[1]], [changed])
 
 
 OVERRIDES = (

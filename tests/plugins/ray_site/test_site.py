@@ -1,9 +1,16 @@
-"""What a worker reserves leaves room for all workers on the machines that are left when one is lost."""
+"""The site keeps the contract of its kind, and all workers have room when a machine is lost."""
 
 from __future__ import annotations
 
 import pytest
 from agent_r1_ray.cluster import cpus_per_worker
+from agent_r1_ray.site import ray_site
+
+from agent_r1_core.testing import SiteContract
+
+
+class TestRay(SiteContract):
+    component = ray_site
 
 
 @pytest.mark.parametrize(
