@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -225,3 +228,73 @@ def killed() -> Callable[..., None]:
         assert done.returncode == -signal.SIGKILL, done.stderr
 
     return build
+
+
+class Scripted(ThreadingHTTPServer):
+    """Answers with the next reply of its script, and properly where there is none: every query is a passage.
+
+    A reply is a status, a body and perhaps after how many seconds to ask again; or all its bytes, piece by piece; or
+    None: the connection ends without one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.script: list[Any] = []
+        self.healths: list[Any] = []
+        self.requests: list[dict[str, Any]] = []
+        self.lock = threading.Lock()
+        self.index = "1"
+
+    def health(self) -> Any:
+        facts = {"backend": "bm25", "passages": 4, "corpus": "corpus.jsonl", "hash": "c0"}
+        return self.healths.pop(0) if self.healths else (200, {"status": "ready", "index": "1", "facts": facts})
+
+    def answer(self, request: dict[str, Any]) -> Any:
+        self.requests.append(request)
+        hits = [[{"title": query, "text": "", "score": 1}] * request["top_k"] for query in request["queries"]]
+        return self.script.pop(0) if self.script else (200, {"results": hits, "index": self.index})
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Scripted
+
+    def do_GET(self) -> None:
+        with self.server.lock:
+            reply = self.server.health()
+        self._send(reply)
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        with self.server.lock:
+            reply = self.server.answer(request)
+        self._send(reply)
+
+    def _send(self, reply: Any) -> None:
+        with contextlib.suppress(OSError):  # a client that has had enough
+            if not isinstance(reply, tuple):
+                self.close_connection = True
+                for piece in reply or ():
+                    self.wfile.write(piece)
+                return
+            content = reply[1] if isinstance(reply[1], bytes) else json.dumps(reply[1]).encode()
+            self.send_response(reply[0])
+            self.send_header("content-length", str(len(content)))
+            if len(reply) == 3:
+                self.send_header("retry-after", reply[2])
+            self.end_headers()
+            self.wfile.write(content)
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def service() -> Iterator[Scripted]:
+    with Scripted() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
