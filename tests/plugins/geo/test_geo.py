@@ -177,12 +177,9 @@ def test_ambiguous_names_and_unclear_facts_are_not_asked(corpora: dict[str, dict
     assert corpora["train"]["Turkey"].startswith("Turkey is a country. Its capital is Ankara.")
 
 
-def test_without_a_package_a_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Geo.unavailable(Geo.Config()) is None
+def test_without_a_package_loading_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "find_spec", lambda name: None if name == "pycountry" else util.find_spec(name))
-    sentence = "the package pycountry is missing; run `pip install 'agent-r1[geo]'`"
-    assert sentence in str(Geo.unavailable(Geo.Config()))
-    with pytest.raises(TaskError, match=re.escape(sentence)):
+    with pytest.raises(TaskError, match=r"the package pycountry is missing; run `pip install 'agent-r1\[geo\]'`"):
         source().load()
 
 

@@ -179,24 +179,19 @@ def shortest_way(name: str) -> list[str]:
 
 
 def test_the_best_policy_reaches_the_goal_of_the_cliff_within_the_budgets(root: Path, tmp_path: Path) -> None:
-    found = re.search(
-        r"<!-- file: cliff\.yaml -->\n```yaml\n(.*?)```",
-        (root / "docs/worlds.md").read_text(encoding="utf-8"),
-        re.DOTALL,
-    )
+    text = (root / "docs/worlds.md").read_text(encoding="utf-8")
+    found = re.search(r"<!-- file: cliff\.yaml -->\n```yaml\n(.*?)```", text, re.DOTALL)
     assert found is not None
     (tmp_path / "cliff.yaml").write_text(found[1])
     resolved = load_config(tmp_path / "cliff.yaml", ["tasks.eval.size=2"])
-    config = resolved.config
-    way = shortest_way(config.env.config.id)
+    way = shortest_way(resolved.config.env.config.id)
     assert len(way) == 13
-    assert [(one.status.value, one.success, len(one.steps)) for one in played(resolved, way)] == [
-        ("terminated", True, 13)
-    ] * 2
-    dawdling = ["up", "down"] * 10
-    assert [(one.status.value, one.reason, len(one.steps)) for one in played(resolved, dawdling)] == [
-        ("truncated", "max_turns", 20)
-    ] * 2, "the turns end before the tokens do"
+    for actions, end in (
+        (way, ("terminated", "env", True, 13)),
+        (["up", "down"] * 10, ("truncated", "max_turns", False, 20)),
+    ):
+        ends = [(str(one.status), one.reason, one.success, len(one.steps)) for one in played(resolved, actions)]
+        assert ends == [end] * 2, "the turns end before the tokens do"
 
 
 def played(resolved: ResolvedConfig, actions: list[str]) -> list[Trajectory]:

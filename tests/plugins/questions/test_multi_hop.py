@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from agent_r1_questions.hotpotqa import HotpotQA
 from agent_r1_questions.musique import MuSiQue
 from agent_r1_questions.two_wiki import TwoWikiMultihopQA
 
-from agent_r1_core import Passage, TaskError
+from agent_r1_core import Passage, Task, TaskError
 
 ORIGINAL = {
     "_id": "5a",
@@ -22,25 +23,14 @@ ORIGINAL = {
     "context": [["Lyon", ["Lyon is in France.", " It is large."]], ["France", ["Its capital is Paris."]]],
     "supporting_facts": [["Lyon", 0], ["France", 0], ["Lyon", 1]],
 }
-COLUMNS = ORIGINAL | {
-    "id": "5a",
-    "context": {
-        "title": ["Lyon", "France"],
-        "sentences": [["Lyon is in France.", " It is large."], ["Its capital is Paris."]],
-    },
-    "supporting_facts": {"title": ["Lyon", "France", "Lyon"], "sent_id": [0, 0, 1]},
-}
-del COLUMNS["_id"]
 
 
-def test_both_formats_give_the_same_task_and_passages(source: Any) -> None:
-    for record in (ORIGINAL, COLUMNS):
-        hotpotqa = source(HotpotQA, "hotpot.json", record)
-        (task,) = hotpotqa.load()
-        assert (task.id, task.prompt, task.answers) == ("5a", ORIGINAL["question"], ("Paris",))
-        assert task.metadata == {"kind": "bridge", "level": "easy", "hops": 2, "path": ["Lyon", "France"]}
-        passages = [Passage("Lyon", "Lyon is in France. It is large."), Passage("France", "Its capital is Paris.")]
-        assert list(hotpotqa.corpus() or ()) == passages
+def columns(record: dict[str, Any]) -> dict[str, Any]:
+    """A record as the hub has it."""
+    context = dict(zip(("title", "sentences"), zip(*record["context"], strict=True), strict=True))
+    facts = dict(zip(("title", "sent_id"), zip(*record["supporting_facts"], strict=True), strict=True))
+    kept = {key: value for key, value in record.items() if key not in ("_id", "answer_id", "evidences_id")}
+    return kept | {"id": record["_id"], "context": context, "supporting_facts": facts}
 
 
 def test_without_paragraphs_there_is_no_corpus(source: Any) -> None:
@@ -91,28 +81,41 @@ TWO_WIKI: dict[str, Any] = {
     "evidences_id": [["Q1", "director", "Q2"], ["Q2", "country of citizenship", "Q3"]],
     "answer_id": "Q3",
 }
-TWO_WIKI_COLUMNS = {key: TWO_WIKI[key] for key in ("type", "question", "evidences", "answer")} | {
-    "id": "8813f87c",
-    "context": dict(zip(("title", "sentences"), zip(*TWO_WIKI["context"], strict=True), strict=True)),
-    "supporting_facts": {"title": ["Karimo (film)", "Vesano"], "sent_id": [1, 0]},
-}
 ALIASES = [
     {"Q_id": "Q3", "aliases": ["Tavelia", "Tavelo"], "demonyms": ["Tavelian"]},
     {"Q_id": "Q4", "aliases": ["Nowhere"], "demonyms": []},
 ]
 
 
-@pytest.mark.parametrize("record", [TWO_WIKI, TWO_WIKI_COLUMNS], ids=["original", "columns"])
-def test_both_formats_of_two_wiki_give_the_same_task(source: Any, record: dict[str, Any]) -> None:
-    two_wiki = source(TwoWikiMultihopQA, "dev.json", record)
-    (task,) = two_wiki.load()
-    assert (task.id, task.prompt, task.answers) == ("8813f87c", TWO_WIKI["question"], ("Tavelo",))
-    assert task.metadata == {"kind": "compositional", "hops": 2, "path": ["Karimo (film)", "Vesano"]}
-    assert list(two_wiki.corpus() or ()) == [
-        Passage("Karimo (film)", "Karimo is a film. It was directed by Vesano."),
-        Passage("Vesano", "Vesano is from Tavelo."),
-        Passage("Boru", "Boru is a river."),
-    ]
+@pytest.mark.parametrize(
+    ("cls", "record", "task", "passages"),
+    [
+        (
+            HotpotQA,
+            ORIGINAL,
+            Task("5a", ORIGINAL["question"], ("Paris",), metadata={"kind": "bridge", "level": "easy"}),
+            [Passage("Lyon", "Lyon is in France. It is large."), Passage("France", "Its capital is Paris.")],
+        ),
+        (
+            TwoWikiMultihopQA,
+            TWO_WIKI,
+            Task("8813f87c", TWO_WIKI["question"], ("Tavelo",), metadata={"kind": "compositional"}),
+            [
+                Passage("Karimo (film)", "Karimo is a film. It was directed by Vesano."),
+                Passage("Vesano", "Vesano is from Tavelo."),
+                Passage("Boru", "Boru is a river."),
+            ],
+        ),
+    ],
+)
+def test_both_formats_give_the_same_task_and_passages(
+    source: Any, cls: Any, record: dict[str, Any], task: Task, passages: list[Passage]
+) -> None:
+    for written in (record, columns(record)):
+        read = source(cls, "records.json", written)
+        path = list(dict.fromkeys(title for title, _ in record["supporting_facts"]))
+        assert read.load() == [replace(task, metadata=task.metadata | {"hops": 2, "path": path})]
+        assert list(read.corpus()) == passages
 
 
 def test_further_names_of_an_answer_are_those_of_its_id(source: Any, records: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from agent_r1_ray.learner import RayLearner
+from agent_r1_ray.lifeline import _below
 from agent_r1_ray.rollouts import RayRollouts
 from small_run import Notes, fingerprint, run_once
 
@@ -38,41 +39,23 @@ class Killer(Silence):
         self.players.append(set(processes_of("RolloutActor")))
         actor = self.actors.pop(step, None)
         if actor is not None:
-            os.kill(process_of(actor), signal.SIGKILL)
+            os.kill(processes_of(actor)[0], signal.SIGKILL)
 
     def note(self, text: str) -> None:
         self.notes.append(text)
 
 
-def process_of(actor: str) -> int:
-    """The first process of an actor's class that was started by this one."""
-    found = processes_of(actor)
-    assert found, f"there is no process of {actor}"
-    return found[0]
-
-
 def processes_of(actor: str) -> list[int]:
-    """All of them."""
-    return [
-        int(entry.name)
-        for entry in sorted(Path("/proc").iterdir())
-        if entry.name.isdigit() and _command(entry).startswith(f"ray::{actor}".encode()) and _is_ours(entry)
-    ]
+    """The processes of an actor's class that were started by this one."""
+    title = f"ray::{actor}".encode()
+    return [process for process in sorted(_below(os.getpid())) if _command(process).startswith(title)]
 
 
-def _command(process: Path) -> bytes:
+def _command(process: int) -> bytes:
     try:
-        return (process / "cmdline").read_bytes()
+        return Path("/proc", str(process), "cmdline").read_bytes()
     except OSError:  # it has ended meanwhile
         return b""
-
-
-def _is_ours(process: Path) -> bool:
-    try:
-        parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return False
-    return parent == os.getpid() or (parent > 1 and _is_ours(Path("/proc", str(parent))))
 
 
 @pytest.fixture
@@ -139,7 +122,7 @@ def losing(actor: str, number: int, method: Callable[..., Any]) -> Callable[...,
     async def called(self: Any, *arguments: Any) -> Any:
         if next(calls) != number:
             return await method(self, *arguments)
-        process = process_of(actor)
+        process = processes_of(actor)[0]
         os.kill(process, signal.SIGSTOP)
         call = asyncio.ensure_future(method(self, *arguments))
         for _ in range(10):

@@ -203,11 +203,10 @@ def test_a_title_in_a_sentence_about_the_policys_own_mistake_pays_nothing() -> N
     trajectory = make_trajectory([((1,), (2,))], task=make_task(metadata={"path": ["Tavelo"]}))
     (turn,) = trajectory.turns
     trajectory.closing = [{"role": "tool", "content": "Error: the call of x\nTavelo\ny is wrong."}]
-    assert SupportingTitles().score_turn(turn, trajectory) == 1.0
-    turn.errors = ["the call of x\nTavelo\ny is wrong"]
-    assert SupportingTitles().score_turn(turn, trajectory) == 0.0
-    turn.errors, turn.calls = [], [CallRecord("x\nTavelo\ny", {}, "no such tool")]
-    assert SupportingTitles().score_turn(turn, trajectory) == 0.0
+    unknown = CallRecord("x\nTavelo\ny", {}, "no such tool")
+    for errors, calls, score in (([], [], 1.0), (["the call of x\nTavelo\ny is wrong"], [], 0.0), ([], [unknown], 0.0)):
+        turn.errors, turn.calls = errors, calls
+        assert SupportingTitles().score_turn(turn, trajectory) == score
 
 
 def test_a_title_that_an_earlier_turn_showed_or_echoed_pays_no_second_time() -> None:

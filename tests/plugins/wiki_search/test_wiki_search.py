@@ -92,17 +92,22 @@ def test_a_useless_query_is_told_to_the_model(opened: Any, query: Any, sentence:
 
 
 @pytest.mark.parametrize(
-    ("content", "sentence"),
+    ("name", "content", "sentence"),
     [
-        ('{"title": "Oslo"}', r"line 1 of .* has no text under 'text'"),
-        ('{"contents": "Oslo"}', "no text after the title"),
-        ("\n", r"corpus\.jsonl holds no record"),
+        ("corpus.jsonl", '{"title": "Oslo"}', r"line 1 of .* has no text under 'text'"),
+        ("corpus.jsonl", '{"contents": "Oslo"}', "no text after the title"),
+        ("corpus.jsonl", "\n", r"corpus\.jsonl holds no record"),
+        ("corpus.json", '{"Lyon": ["It is large.", 3]}', "one JSON object, not a list of records; give a list of obj"),
+        ("corpus.json", json.dumps([{f"T {number:04}" * 9: [] for number in range(2000)}]), " and 1992 more.; give a"),
     ],
 )
-def test_a_malformed_corpus_file_is_named(opened: Any, tmp_path: Path, content: str, sentence: str) -> None:
-    (tmp_path / "corpus.jsonl").write_text(content, encoding="utf-8")
-    with pytest.raises(TaskError, match=sentence):
-        opened(corpus=str(tmp_path / "corpus.jsonl"))
+def test_a_malformed_corpus_file_is_told_in_a_few_words(
+    opened: Any, tmp_path: Path, name: str, content: str, sentence: str
+) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(TaskError, match=sentence) as refusal:
+        opened(corpus=str(tmp_path / name))
+    assert len(str(refusal.value)) < 800
 
 
 @pytest.mark.parametrize(
