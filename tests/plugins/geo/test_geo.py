@@ -126,9 +126,7 @@ def test_the_country_between_two_borders_both_and_is_the_only_one(tasks: dict[st
                 assert task.answers == world.countries[between].answers
 
 
-def test_a_demonstration_asks_for_what_was_named_until_a_passage_has_the_answer(
-    corpora: dict[str, dict[str, str]],
-) -> None:
+def test_a_demonstration_asks_for_what_was_named_until_the_answer_is_read(corpora: dict[str, dict[str, str]]) -> None:
     shown = [task for task in source(demonstrate=True).load() if task.demonstration]
     assert {task.metadata["kind"] for task in shown} == {"compositional"}
     for task in shown:

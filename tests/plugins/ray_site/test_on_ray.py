@@ -96,9 +96,7 @@ def test_a_run_survives_the_loss_of_any_of_its_processes(folder: Path) -> None:
     assert [line["step"] for line in resumed.metrics()] == [1, 2, 3, 4, 5, 6], "in one process it goes on as well"
 
 
-def test_who_is_lost_while_weights_travel_is_replaced_and_the_newest_arrive(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_is_lost_while_weights_travel_is_replaced(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rollout worker while it loads those of step 1, a learner worker while it sends those of step 2."""
     monkeypatch.setattr(RayRollouts, "load_weights", losing("RolloutActor", 2, RayRollouts.load_weights))
     monkeypatch.setattr(RayLearner, "snapshot", losing("LearnerActor", 3, RayLearner.snapshot))

@@ -61,9 +61,7 @@ async def test_the_file_of_a_process_that_is_lost_is_written_here(tmp_path: Path
     assert [read_trajectories(tmp_path / str(step))[0].sample for step in range(3)] == [0, 1, 2]
 
 
-async def test_a_file_that_cannot_be_written_is_told_once_to_whoever_asks_next(
-    tmp_path: Path, elsewhere: SimpleNamespace
-) -> None:
+async def test_a_file_that_cannot_be_written_is_told_once(tmp_path: Path, elsewhere: SimpleNamespace) -> None:
     writer = Writer()
     await writer.begin(tmp_path / "no_folder" / "file", 1, [make_trajectory()], None)
     with pytest.raises(RunError, match="no_folder"):

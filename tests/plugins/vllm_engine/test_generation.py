@@ -35,9 +35,7 @@ async def test_the_next_turn_finds_the_blocks_of_the_last_one(model, folder, ser
     assert counts["sampled"] == 120
 
 
-async def test_bfloat16_stays_close_to_float32_and_keeps_no_tensor_of_the_caller(
-    model, folder, serving, prompts, logprobs_of
-):
+async def test_bfloat16_stays_close_to_float32_and_keeps_no_tensor(model, folder, serving, prompts, logprobs_of):
     async with serving(folder(), dtype="bfloat16") as engine:
         weights = {name: value.detach().bfloat16() for name, value in model(5).named_parameters()}
         await engine.load_weights(weights, 1)

@@ -175,9 +175,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("towns", "kept"), [(100_000, False), (50_000, True)])
-def test_a_full_disk_is_one_sentence_and_only_whole_parts_stay(
-    small_disk: Path, write_corpus: Any, towns: int, kept: bool
-) -> None:
+def test_a_full_disk_is_told_and_whole_parts_stay(small_disk: Path, write_corpus: Any, towns: int, kept: bool) -> None:
     corpus, said = file_source(write_corpus(numbered(towns))), []
     with pytest.raises(TaskError, match=r"building cannot be written .No space left on device.; free space"):
         build_index(corpus, [TantivyPart()], small_disk / "index", said.append)

@@ -74,9 +74,7 @@ def test_prefixes_reach_the_encoder_and_are_the_indexs_own(tmp_path: Path, minil
     assert hit.score == pytest.approx(expected, abs=2e-3)
 
 
-def test_an_index_of_another_encoder_is_refused_and_a_moved_one_is_not(
-    tmp_path: Path, minilm: str, dense: Path, titles: Any
-) -> None:
+def test_an_index_of_another_encoder_is_refused(tmp_path: Path, minilm: str, dense: Path, titles: Any) -> None:
     from sentence_transformers import SentenceTransformer
 
     shutil.copytree(minilm, tmp_path / "moved")
@@ -90,7 +88,7 @@ def test_an_index_of_another_encoder_is_refused_and_a_moved_one_is_not(
         open_folder(dense, "hybrid")
 
 
-def test_what_is_no_encoder_is_one_sentence_and_a_path_is_not_looked_up_on_the_hub(
+def test_no_encoder_is_one_sentence_and_a_path_is_not_looked_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in (str(tmp_path), "nobody/encoder"):
@@ -148,9 +146,7 @@ def test_idle_options_of_a_build_are_refused(plan: dict[str, Any], sentence: str
 
 
 @pytest.mark.real_data
-def test_real_questions_find_their_paragraphs_by_vectors_and_better_by_both(
-    real_data: Path, minilm: str, tmp_path: Path, built: Any
-) -> None:
+def test_real_questions_are_found_and_better_by_both(real_data: Path, minilm: str, tmp_path: Path, built: Any) -> None:
     records = json.loads((real_data / "hotpotqa_100.json").read_text(encoding="utf-8"))[:40]
     paragraphs = [Passage(title, " ".join(text)) for record in records for title, text in record["context"]]
     passages = list(dict.fromkeys(paragraphs))

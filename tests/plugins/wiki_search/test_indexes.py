@@ -117,9 +117,7 @@ class Killed(Exception):
 @pytest.mark.slow
 @pytest.mark.usefixtures("_faiss")
 @pytest.mark.parametrize("kind", [Kind.IVF_PQ, Kind.HNSW])
-def test_an_interrupted_index_goes_on_with_what_it_has_learnt_and_added(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
-) -> None:
+def test_an_interrupted_index_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind) -> None:
     monkeypatch.setattr(vectors_module, "_BLOCK", 500)
     monkeypatch.setattr(vectors_module, "_SAVE", 1000)
     structure, embeddings, did = Structure(kind, lists=8, code_bytes=8), unit(4000), []
@@ -183,9 +181,7 @@ def test_a_query_is_text_whatever_its_signs(tmp_path: Path, built: Any, words: A
 
 
 @pytest.mark.usefixtures("_tantivy")
-def test_an_index_in_a_cache_of_links_is_read_but_no_lock_is_made_through_a_link(
-    tmp_path: Path, built: Any, titles: Any
-) -> None:
+def test_an_index_of_links_is_read_but_no_lock_is_made_through_one(tmp_path: Path, built: Any, titles: Any) -> None:
     blobs = built(tmp_path / "blobs", backend="tantivy")
     assert titles(open_folder(_links(tmp_path / "snapshot", blobs), "tantivy"), "Norway") == ["Oslo"]
     manifest = json.loads((blobs / MANIFEST).read_text())

@@ -54,7 +54,7 @@ def titles(found: list[list[Hit]]) -> list[list[str]]:
     return [[hit.passage.title for hit in hits] for hits in found]
 
 
-def test_it_finds_what_the_service_finds_once_it_has_loaded_and_says_what_that_searches(connect, service: Any) -> None:
+def test_it_finds_what_the_service_finds_once_it_has_loaded_and_says_what_that_searches(connect, service) -> None:
     loading = {"status": "loading", "index": "", "facts": {}}
     service.healths += [(503, loading), (503, loading)]
     searcher = connect()
@@ -74,7 +74,7 @@ def test_it_finds_what_the_service_finds_once_it_has_loaded_and_says_what_that_s
         ((200, HEALTH | {"index": "2"}), r"serves the index 2 \(backend bm25, .*hash c0\) and not 1; serve that one"),
     ],
 )
-def test_what_is_not_the_service_is_one_sentence(connect, service: Any, health: Any, sentence: str) -> None:
+def test_what_is_not_the_service_is_one_sentence(connect, service, health: Any, sentence: str) -> None:
     service.healths += [health] * 2
     with pytest.raises(ToolError, match=sentence):
         connect(serves="1", retries=1)
@@ -87,7 +87,7 @@ def test_a_service_that_is_not_there_is_one_sentence() -> None:
         RemoteSearcher(url, retries=1)
 
 
-def test_a_search_that_failed_on_the_way_is_repeated_unless_that_would_come_too_late(connect, service: Any) -> None:
+def test_a_search_that_failed_on_the_way_is_repeated_unless_that_would_come_too_late(connect, service) -> None:
     searcher = connect(retries=2)
     for failure in (None, (503, {"error": "busy"}), (502, b"")):
         service.script += [failure, failure]
@@ -100,9 +100,7 @@ def test_a_search_that_failed_on_the_way_is_repeated_unless_that_would_come_too_
     assert len(service.requests) == before + 1
 
 
-def test_while_the_service_is_away_calls_try_once_and_it_is_said_once(
-    connect, service: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_while_the_service_is_away_calls_try_once_and_it_is_said_once(connect, service, caplog) -> None:
     searcher = connect(retries=2)
     service.script += [(503, {"error": "busy"})] * 4
     for requests in (3, 4):
@@ -120,7 +118,7 @@ def test_while_the_service_is_away_calls_try_once_and_it_is_said_once(
     assert call.repeats == 1
 
 
-def test_what_the_service_refuses_is_told_and_not_repeated(connect, service: Any) -> None:
+def test_what_the_service_refuses_is_told_and_not_repeated(connect, service) -> None:
     searcher = connect()
     service.script.append((422, {"error": "the request is wrong: queries.0: a query is empty"}))
     with pytest.raises(ToolError, match="refused the search: the request is wrong") as refusal:
@@ -129,9 +127,7 @@ def test_what_the_service_refuses_is_told_and_not_repeated(connect, service: Any
     assert len(service.requests) == 1
 
 
-def test_what_another_index_answers_is_withheld_until_the_first_is_back(
-    connect, service: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_another_index_answers_is_withheld_until_the_first_is_back(connect, service, caplog) -> None:
     searcher = connect(cache=10)
     searcher.search(["known"], 1)
     service.index = "2"
@@ -163,7 +159,7 @@ RIGHT = '{"results": [[{"title": "a", "text": "", "score": 1}]], "index": "1"'
         f'{RIGHT}, "beside": [{"[]," * 500_000}0]}}'.encode(),
     ],
 )
-def test_an_answer_that_makes_no_sense_or_would_take_much_memory_is_an_error(connect, service: Any, reply: Any) -> None:
+def test_an_answer_that_makes_no_sense_or_would_take_much_memory_is_an_error(connect, service, reply: Any) -> None:
     searcher = connect()
     service.script.append((200, reply))
     with pytest.raises(Unavailable, match="does not fit the question"):
@@ -172,7 +168,7 @@ def test_an_answer_that_makes_no_sense_or_would_take_much_memory_is_an_error(con
     assert titles(searcher.search(["a"], 1)) == [["a"]]
 
 
-def test_a_query_is_asked_once_and_then_known(connect, service: Any) -> None:
+def test_a_query_is_asked_once_and_then_known(connect, service) -> None:
     searcher = connect(cache=10)
     assert titles(searcher.search(["a", "b", "a"], 1)) == [["a"], ["b"], ["a"]]
     assert titles(searcher.search(["b", "c"], 1)) == [["b"], ["c"]]
@@ -184,9 +180,7 @@ def test_a_query_is_asked_once_and_then_known(connect, service: Any) -> None:
 
 
 @pytest.mark.parametrize("what", DRIPS)
-def test_an_answer_that_drips_ends_with_the_call(
-    connect, service: Any, what: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_that_drips_ends_with_the_call(connect, service, what, monkeypatch) -> None:
     outlasted = []
 
     def dripping() -> Iterator[bytes]:
@@ -215,9 +209,7 @@ def endless() -> Iterator[bytes]:
         yield b" "
 
 
-def test_no_answer_and_an_endless_one_end_with_the_call(
-    connect, service: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_answer_and_an_endless_one_end_with_the_call(connect, service, caplog, monkeypatch) -> None:
     searcher = connect(retries=0)
     with service.lock, pytest.raises(Unavailable):  # the lock keeps the service from answering
         searcher.search(["a"], 1, Call(time.monotonic() + 0.2))
@@ -234,7 +226,7 @@ def test_no_answer_and_an_endless_one_end_with_the_call(
     assert "its answer is longer than 10000 bytes" in caplog.text
 
 
-def test_closing_leaves_no_connection_and_no_thread(service: Any) -> None:
+def test_closing_leaves_no_connection_and_no_thread(service) -> None:
     def sockets() -> int:
         links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
         return sum(os.readlink(link).startswith("socket:") for link in links if os.path.islink(link))
