@@ -13,17 +13,26 @@ import pytest
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A contract class that lists options under `variants` is tested with each of them as its `config`."""
-    variants = getattr(metafunc.cls, "variants", ())
-    if variants:
-        metafunc.parametrize("_variant", variants, ids=str, indirect=True)
+    """A contract class that lists options under `variants` is tested with each of them as its `config`; one that lists
+    `components`, with each of these."""
+    for name in ("variants", "components"):
+        if values := getattr(metafunc.cls, name, ()):
+            metafunc.parametrize(
+                f"_{name}", values, ids=lambda value: getattr(value, "__name__", str(value)), indirect=True
+            )
 
 
 @pytest.fixture(autouse=True)
-def _variant(request: pytest.FixtureRequest) -> None:
+def _variants(request: pytest.FixtureRequest) -> None:
     if hasattr(request, "param"):
         request.instance.config = request.param
         request.instance.masked = request.param.get("loss_mask", True) and request.param.get("advantage_mask", True)
+
+
+@pytest.fixture(autouse=True)
+def _components(request: pytest.FixtureRequest) -> None:
+    if hasattr(request, "param"):
+        request.cls.component = request.param
 
 
 @pytest.hookimpl(tryfirst=True)

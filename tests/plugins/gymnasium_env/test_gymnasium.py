@@ -121,21 +121,16 @@ def test_what_cannot_be_played_says_why(begun, options: dict, sentence: str) -> 
 
 
 AT_ONCE = """
-import sys, threading
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from agent_r1_core import Task
 from agent_r1_gymnasium.env import Gymnasium
-together, failed = threading.Barrier(16), []
+together = threading.Barrier(16)
 def play(name):
     together.wait()
-    try:
-        Gymnasium(Gymnasium.Config(id=name)).reset(Task("t", "", seed=1))
-    except Exception as error:
-        failed.append(error)
-names = ["Taxi-v4", "CliffWalking-v1", "FrozenLake-v1", "FrozenLake8x8-v1"] * 4
-threads = [threading.Thread(target=play, args=(name,)) for name in names]
-[thread.start() for thread in threads]
-[thread.join() for thread in threads]
-sys.exit(str(failed) if failed else 0)
+    Gymnasium(Gymnasium.Config(id=name)).reset(Task("t", "", seed=1))
+with ThreadPoolExecutor(16) as threads:
+    list(threads.map(play, ["Taxi-v4", "CliffWalking-v1", "FrozenLake-v1", "FrozenLake8x8-v1"] * 4))
 """
 
 

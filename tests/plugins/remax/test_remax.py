@@ -54,7 +54,7 @@ def test_only_groups_with_a_baseline_are_trained_on() -> None:
 
 def test_a_run_with_one_sample_a_task_learns_and_its_files_tell_the_greedy_episodes_apart(tmp_path: Path) -> None:
     keys = ["algorithm=remax", "training.steps=1", "training.samples_per_task=1", "training.tasks_per_step=8"]
-    keys += ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", f"run.dir={tmp_path}"]
+    keys += ["evaluation={every: 0, at_start: false, at_end: false}", f"run.dir={tmp_path}"]
     counter = Counter()
     run = train("default", [*keys, "run.name=one", "threads=1", "checkpoint.best=null"], listener=counter)
     assert counter.told == [(done, 16, "rollout") for done in range(1, 17)]

@@ -17,32 +17,19 @@ WRONG = make_trajectory(task=TWO, answer="3")
 NUMBER = make_task(answers=("2",))
 
 
-class TestExactMatch(RewardContract):
-    component = ExactMatch
+class TestAnswers(RewardContract):
+    components = (ExactMatch, F1)
     cases = ((RIGHT, 1.0), (WRONG, 0.0))
 
 
-class TestF1(RewardContract):
-    component = F1
-    cases = ((RIGHT, 1.0), (WRONG, 0.0))
+class TestForms(RewardContract):
+    components = (Format, ExactMatchWithFormat, ValidToolCall)
 
 
 class TestNumericMatch(RewardContract):
     component = NumericMatch
     cases = ((make_trajectory(task=NUMBER, answer="$2.00"), 1.0), (make_trajectory(task=NUMBER, answer="two"), 0.0))
     examples = (make_trajectory(task=NUMBER, answer=""), make_trajectory(task=NUMBER, answer=None))
-
-
-class TestFormat(RewardContract):
-    component = Format
-
-
-class TestExactMatchWithFormat(RewardContract):
-    component = ExactMatchWithFormat
-
-
-class TestValidToolCall(RewardContract):
-    component = ValidToolCall
 
 
 class TestSupportingTitles(RewardContract):

@@ -89,9 +89,7 @@ OVERRIDES = (
     "training.steps=2",
     "training.tasks_per_step=4",
     "training.samples_per_task=4",
-    "evaluation.every=0",
-    "evaluation.at_start=false",
-    "evaluation.at_end=false",
+    "evaluation={every: 0, at_start: false, at_end: false}",
     "checkpoint.best=null",
     "threads=1",
 )

@@ -18,8 +18,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from agent_r1_core import Passage
+from agent_r1_core import Passage, ToolResources
 
+KILLED = Path(__file__).with_name("killed_build.py")
 Start = Callable[..., "Served"]
 
 
@@ -188,46 +189,30 @@ def corpus(write_corpus: Any, words: list[Passage]) -> Path:
     return path
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from agent_r1_core import Work
-from agent_r1_wiki_search import building, dense_part, passages, tantivy_part
-from agent_r1_wiki_search.plans import Plan, parts_of
-
-passages.MOST_PASSAGES, tantivy_part._COMMIT, dense_part._BLOCK = 1000, 2000, 8
-corpus, label, moment, backend, model = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), *sys.argv[4:6]
-
-def kill(*arguments):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-if label == "publishing":
-    building.os.rename = kill
-
-advance = Work.advance
-
-def killing(work, count=1):
-    advance(work, count)
-    if work.what.startswith(label) and work.done >= moment * work.total:
-        kill()
-
-Work.advance = killing
-parts = parts_of(Plan(backend, model=model or None))
-building.build_index(building.file_source(corpus), parts, corpus.with_name("index"), print)
-"""
-
-
 @pytest.fixture
 def killed() -> Callable[..., None]:
     """Builds in a process that is killed when such a share is done, or when all is done but the name."""
 
     def build(corpus: Path, label: str, moment: float, backend: str = "tantivy", model: str = "") -> None:
-        command = [sys.executable, "-c", KILLED, str(corpus), label, str(moment), backend, model]
+        command = [sys.executable, str(KILLED), str(corpus), label, str(moment), backend, model]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert done.returncode == -signal.SIGKILL, done.stderr
 
     return build
+
+
+@pytest.fixture
+def opened(tmp_path: Path, places: list[Passage]) -> Callable[..., Any]:
+    """`opened(passages, **options)`: the tool, with passages, by default `places`, as the corpus of its tasks."""
+    from agent_r1_wiki_search.tool import WikiSearch
+
+    def open_tool(passages: Iterable[Passage] = places, **options: Any) -> WikiSearch:
+        tool = WikiSearch(WikiSearch.Config(**options))
+        tool.open(ToolResources(str(tmp_path / "cache"), {"train": lambda: passages}))
+        return tool
+
+    return open_tool
 
 
 class Scripted(ThreadingHTTPServer):

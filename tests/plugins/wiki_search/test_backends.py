@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,6 @@ from agent_r1_core.testing import make_task
 from agent_r1_core.tools.tool_runner import ToolRunner
 
 pytestmark = pytest.mark.usefixtures("_tantivy")
-
-
-@pytest.fixture
-def opened(tmp_path: Path, places: list[Passage]) -> Callable[..., WikiSearch]:
-    """`opened(**options)`: the tool, with `places` as the corpus of its tasks."""
-
-    def open_tool(**options: Any) -> WikiSearch:
-        tool = WikiSearch(WikiSearch.Config(**options))
-        tool.open(ToolResources(str(tmp_path / "cache"), {"train": lambda: places}))
-        return tool
-
-    return open_tool
 
 
 def found(tool: WikiSearch, query: str) -> list[str]:

@@ -18,20 +18,8 @@ from agent_r1_core import Passage
 from agent_r1_core.testing import CommandContract
 
 
-class TestBuild(CommandContract):
-    component = build
-
-
-class TestServe(CommandContract):
-    component = serve
-
-
-class TestQuery(CommandContract):
-    component = query
-
-
-class TestBench(CommandContract):
-    component = bench
+class TestCommands(CommandContract):
+    components = (build, serve, query, bench)
 
 
 @pytest.mark.usefixtures("_tantivy")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,15 +24,9 @@ class TestWikiSearch(ToolContract):
 
 
 @pytest.fixture
-def opened(tmp_path: Path, words: list[Passage]) -> Callable[..., WikiSearch]:
-    """`opened(passages, **options)`: the tool, with passages, by default `words`, as the corpus of its tasks."""
-
-    def open_tool(passages: Iterable[Passage] = words, **options: Any) -> WikiSearch:
-        tool = WikiSearch(WikiSearch.Config(**options))
-        tool.open(ToolResources(str(tmp_path / "cache"), {"train": lambda: passages}))
-        return tool
-
-    return open_tool
+def opened(opened: Any, words: list[Passage]) -> Callable[..., WikiSearch]:
+    """`opened(passages, **options)`: the tool, by default with `words`."""
+    return lambda passages=words, **options: opened(passages, **options)
 
 
 def run(tool: WikiSearch, query: str | list[str]) -> str:
