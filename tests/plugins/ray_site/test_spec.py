@@ -1,4 +1,4 @@
-"""What another process needs to make its part of a run: it arrives whole, and other plugins are refused by name."""
+"""What another process needs to make its part of a run; other plugins are refused by name; the shares of workers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_r1_ray.cluster import cpus_per_worker
+from agent_r1_ray.site import ray_site
 from agent_r1_ray.spec import WorkerSpec
 from small_run import REWARD, overrides
 
@@ -17,7 +19,7 @@ from agent_r1_core.assembly.local_roles import local_roles
 from agent_r1_core.assembly.site import LocalSite
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import ConfigError, PluginError
-from agent_r1_core.testing import tiny_model_folder
+from agent_r1_core.testing import SiteContract, tiny_model_folder
 
 
 class Watched(LocalSite):
@@ -86,3 +88,24 @@ def test_a_worker_with_other_plugins_is_refused_by_name(spec: WorkerSpec, change
         changed = replace(spec, config={**spec.config, **change})
     with pytest.raises((PluginError, ConfigError), match=said):
         changed.build()
+
+
+class TestRay(SiteContract):
+    component = ray_site
+
+
+@pytest.mark.parametrize(
+    ("machines", "workers", "share"),
+    [
+        ([16], 4, 1),
+        ([2], 3, 0.666),
+        ([2, 2], 4, 0.5),
+        ([1, 1, 1], 3, 0.5),  # two on each, though two CPUs would give three workers more
+        ([0, 4], 8, 0.5),  # a head that runs no workers
+        ([64, 8, 8], 20, 0.8),
+        ([16] * 33, 512, 1),
+        ([2], 3000, 0),  # Ray counts no less than a thousandth
+    ],
+)
+def test_all_workers_fit_without_the_largest_machine(machines: list[float], workers: int, share: float) -> None:
+    assert cpus_per_worker(machines, workers) == share

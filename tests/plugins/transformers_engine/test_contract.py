@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
-from typing import ClassVar
 
 import pytest
 from agent_r1_transformers.batch import StopStrings
@@ -16,11 +15,7 @@ from agent_r1_core.testing import EngineContract, make_request
 
 class TestTransformersEngine(EngineContract):
     component = TransformersEngine
-
-
-class TestTransformersEngineWithFewRows(EngineContract):
-    component = TransformersEngine
-    config: ClassVar = {"max_episodes": 2, "cache_tokens": 20}
+    variants = ({}, {"max_episodes": 2, "cache_tokens": 20})
 
 
 async def test_a_stop_string_ends_with_the_token_that_completes_it(serving, prompts, tokenizer):
