@@ -61,6 +61,13 @@ def records(tmp_path: Path) -> Callable[..., str]:
     return write
 
 
+@pytest.fixture(autouse=True)
+def _file(request: pytest.FixtureRequest) -> None:
+    """A contract class with a `file`, its name and its content, tests a source of that file."""
+    if file := getattr(request.cls, "file", ()):
+        request.instance.config = {"path": request.getfixturevalue("records")(*file), **request.cls.config}
+
+
 @pytest.fixture
 def source(records: Callable[..., str]) -> Callable[..., Any]:
     """`source(Class, name, *content, **options)`: a task source of a file."""

@@ -29,10 +29,7 @@ def shown(source: Any) -> Any:
 
 class TestConversations(TaskSourceContract):
     component = Conversations
-
-    @pytest.fixture(autouse=True)
-    def _file(self, records: Any) -> None:
-        self.config = {"path": records("shown.jsonl", *[{"messages": [ASKED, *SHOWN]}] * 2)}
+    file = ("shown.jsonl", *[{"messages": [ASKED, *SHOWN]}] * 2)
 
 
 def test_a_conversation_is_a_task_and_its_demonstration(shown: Any) -> None:

@@ -12,11 +12,7 @@ from agent_r1_core.testing import TaskSourceContract
 
 class TestGSM8K(TaskSourceContract):
     component = GSM8K
-
-    @pytest.fixture(autouse=True)
-    def _file(self, records: Any) -> None:
-        lines = ({"question": f"How many are {n} and 1?", "answer": f"One more.\n#### {n + 1}"} for n in range(3))
-        self.config = {"path": records("train.jsonl", *lines)}
+    file = ("train.jsonl", *({"question": f"{n} and 1?", "answer": f"One more.\n#### {n + 1}"} for n in range(3)))
 
 
 RECORD = {"question": "How many?", "answer": "2 * 600 = <<2*600=1200>>1,200\n#### 1,200"}

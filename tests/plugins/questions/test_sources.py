@@ -39,22 +39,12 @@ RECORDS: dict[str, dict[str, Any]] = {
 }
 
 
-class OfAFile:
-    """The contract of a source of a `file`, its name and its content."""
-
-    options: ClassVar[dict[str, Any]] = {}
-
-    @pytest.fixture(autouse=True)
-    def _file(self, records: Any) -> None:
-        self.config = {"path": records(*self.file), **self.options}
-
-
-class TestHotpotQA(OfAFile, TaskSourceContract):
+class TestHotpotQA(TaskSourceContract):
     component = HotpotQA
     file = ("hotpot.json", *(RECORDS["hotpotqa"] | {"id": name} for name in ("5a", "5b")))
 
 
-class TestTwoWikiMultihopQA(OfAFile, TaskSourceContract):
+class TestTwoWikiMultihopQA(TaskSourceContract):
     component = TwoWikiMultihopQA
     file = ("dev.json", RECORDS["2wikimultihopqa"] | {"answer_id": "Q90"})
 
@@ -64,21 +54,21 @@ class TestTwoWikiMultihopQA(OfAFile, TaskSourceContract):
         self.config = {**self.config, "aliases": records("id_aliases.jsonl", *names)}
 
 
-class TestMuSiQue(OfAFile, TaskSourceContract):
+class TestMuSiQue(TaskSourceContract):
     component = MuSiQue
     file = ("musique.jsonl", *(RECORDS["musique"] | {"id": i, "answerable": i != "b"} for i in ("2hop__1_2", "b")))
-    options: ClassVar = {"unanswerable": "skip"}
+    config: ClassVar = {"unanswerable": "skip"}
 
 
-class TestBamboogle(OfAFile, TaskSourceContract):
+class TestBamboogle(TaskSourceContract):
     component = Bamboogle
     file = ("Bamboogle.csv", 'Question,Answer\n"Who, then?",Karimo\nWhere?,Tavelo\n')
 
 
-class TestQA(OfAFile, TaskSourceContract):
+class TestQA(TaskSourceContract):
     component = QA
     file = ("own.jsonl", {"question": "Who?", "answer": "Karimo"}, {"question": "Where?", "answers": ["Tavelo"]})
-    options: ClassVar = {"size": 2, "sample": "random", "seed": 3}
+    config: ClassVar = {"size": 2, "sample": "random", "seed": 3}
 
 
 LINES = 'Question,Answer\n"When was Karimo, the film, shown?",3 May 1997\nWho wrote it?,"Vesano"\nWhere?,Tavelo\n'
@@ -191,6 +181,10 @@ MUSIQUE = {"paragraphs": [{"title": "Karimo", "paragraph_text": "A film."}], "qu
         (HOTPOT, "context", "hotpotqa"),
         (HOTPOT | {"evidences": []}, "context", "2wikimultihopqa"),
         (MUSIQUE, "paragraphs", "musique"),
+        *(
+            (other, "", "")
+            for other in ({}, {"context": "a note"}, HOTPOT | {"passages": []}, HOTPOT | {"context": []})
+        ),
     ],
 )
 def test_paragraphs_in_the_format_of_another_source_are_noticed_once(
@@ -198,16 +192,11 @@ def test_paragraphs_in_the_format_of_another_source_are_noticed_once(
 ) -> None:
     qa = source(QA, "own.jsonl", PLAIN, PLAIN | record, PLAIN | record)
     assert (len(qa.load()), qa.corpus()) == (3, None)
-    assert caplog.messages == [
+    sentence = (
         f"qa does not read the paragraphs under {key!r} of line 2 of {qa.config.path}; the task source {name} "
         "reads this format"
-    ]
-
-
-@pytest.mark.parametrize("record", [{}, {"context": "a note"}, HOTPOT | {"passages": []}, HOTPOT | {"context": []}])
-def test_other_keys_are_left_alone(source: Any, caplog: pytest.LogCaptureFixture, record: Any) -> None:
-    source(QA, "own.jsonl", PLAIN | record).load()
-    assert caplog.messages == []
+    )
+    assert caplog.messages == [sentence] * bool(name)
 
 
 def test_without_a_place_to_read_from_it_asks_for_one() -> None:
