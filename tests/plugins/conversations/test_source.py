@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,14 +65,3 @@ def test_the_environments_system_message_stands_alone_unless_the_files_is_asked_
 def test_a_damaged_line_is_one_sentence(shown: Any, record: Any, sentence: str) -> None:
     with pytest.raises(TaskError, match=sentence):
         shown(record).load()
-
-
-def test_what_is_not_json_or_no_file_is_one_sentence(shown: Any) -> None:
-    own = shown({"messages": [ASKED, *SHOWN]})
-    file = Path(own.config.path)
-    file.write_text(file.read_text() + '\n{"messages": [', encoding="utf-8")
-    with pytest.raises(TaskError, match=r"line 2 of .*shown.jsonl is not JSON"):
-        own.load()
-    file.unlink()
-    with pytest.raises(TaskError, match="there is no data set at"):
-        own.load()

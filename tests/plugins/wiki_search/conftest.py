@@ -26,8 +26,6 @@ Start = Callable[..., "Served"]
 
 @dataclass
 class Served:
-    """A service."""
-
     process: subprocess.Popen[str]
     url: str = field(init=False)
 
@@ -52,11 +50,9 @@ class Served:
         return self.process.returncode, errors
 
     def post(self, *queries: str, top_k: int = 1) -> httpx2.Response:
-        """Ask for passages."""
         return httpx2.post(f"{self.url}/search", json={"queries": queries, "top_k": top_k}, timeout=60)
 
     def health(self) -> httpx2.Response:
-        """Ask for its health."""
         return httpx2.get(f"{self.url}/health", timeout=60)
 
     def metric(self, name: str) -> float:
