@@ -29,7 +29,7 @@ def columns(record: dict[str, Any]) -> dict[str, Any]:
     """A record as the hub has it."""
     context = dict(zip(("title", "sentences"), zip(*record["context"], strict=True), strict=True))
     facts = dict(zip(("title", "sent_id"), zip(*record["supporting_facts"], strict=True), strict=True))
-    kept = {key: value for key, value in record.items() if key not in ("_id", "answer_id", "evidences_id")}
+    kept = {key: value for key, value in record.items() if key not in ("_id", "answer_id")}
     return kept | {"id": record["_id"], "context": context, "supporting_facts": facts}
 
 
@@ -74,11 +74,9 @@ TWO_WIKI: dict[str, Any] = {
         ["Vesano", ["Vesano is from Tavelo."]],
         ["Boru", ["Boru is a river."]],
     ],
-    "entity_ids": "Q1_Q2",
     "supporting_facts": [["Karimo (film)", 1], ["Vesano", 0]],
     "evidences": [["Karimo (film)", "director", "Vesano"], ["Vesano", "country of citizenship", "Tavelo"]],
     "answer": "Tavelo",
-    "evidences_id": [["Q1", "director", "Q2"], ["Q2", "country of citizenship", "Q3"]],
     "answer_id": "Q3",
 }
 ALIASES = [

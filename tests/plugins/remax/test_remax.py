@@ -22,16 +22,6 @@ class TestReMax(AlgorithmContract):
     variants = ({}, {"kl_coef": 0.01}, {"loss_mask": False})
 
 
-class Counter(Silence):
-    """Remembers what was said of episodes that ended."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[int, int, str]] = []
-
-    def episodes(self, done: int, total: int, of: str) -> None:
-        self.told.append((done, total, of))
-
-
 def made(**options) -> ReMax:
     return ReMax(ReMax.Config(**options))
 
@@ -55,9 +45,10 @@ def test_only_groups_with_a_baseline_are_trained_on() -> None:
 def test_a_run_with_one_sample_a_task_learns_and_its_files_tell_the_greedy_episodes_apart(tmp_path: Path) -> None:
     keys = ["algorithm=remax", "training.steps=1", "training.samples_per_task=1", "training.tasks_per_step=8"]
     keys += ["evaluation={every: 0, at_start: false, at_end: false}", f"run.dir={tmp_path}"]
-    counter = Counter()
-    run = train("default", [*keys, "run.name=one", "threads=1", "checkpoint.best=null"], listener=counter)
-    assert counter.told == [(done, 16, "rollout") for done in range(1, 17)]
+    told, listener = [], Silence()
+    listener.episodes = lambda *said: told.append(said)  # type: ignore[method-assign]
+    run = train("default", [*keys, "run.name=one", "threads=1", "checkpoint.best=null"], listener=listener)
+    assert told == [(done, 16, "rollout") for done in range(1, 17)]
     (metrics,) = run.metrics()
     assert metrics["rollout/episodes"] == metrics["update/trajectories"] == 8
     assert 0 <= metrics["baseline/greedy_return"] <= 1

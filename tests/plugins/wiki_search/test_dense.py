@@ -7,6 +7,7 @@ import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -164,27 +165,16 @@ def test_real_questions_are_found_and_better_by_both(real_data: Path, minilm: st
     assert [recall(hybrid, cut) for cut in (2, 5, 10)] == pytest.approx([0.675, 0.8, 0.9], abs=0.02)
 
 
-class Ranked:
-    """Finds passages in a given order."""
-
-    def __init__(self, *order: Passage) -> None:
-        self._order = order
-
-    def search(self, queries: Any, top_k: int) -> list[list[Hit]]:
-        return [[Hit(passage, 1.0) for passage in self._order[:top_k]] for _ in queries]
-
-    def facts(self) -> dict[str, Any]:
-        return {"backend": "ranked"}
-
-    def close(self) -> None:
-        pass
+def ranked(*order: Passage) -> Any:
+    """A searcher that finds passages in a given order."""
+    return SimpleNamespace(search=lambda queries, top_k: [[Hit(passage, 1.0) for passage in order[:top_k]]])
 
 
 def test_fusion_is_the_sum_of_weighted_reciprocal_ranks(places: Any) -> None:
     a, b, c = places
-    (hits,) = HybridSearcher(Ranked(a, b), Ranked(b, c), k=10, weights=(1, 2)).search(["?"], 3)
+    (hits,) = HybridSearcher(ranked(a, b), ranked(b, c), k=10, weights=(1, 2)).search(["?"], 3)
     assert [(hit.passage, hit.score) for hit in hits] == [(b, 1 / 12 + 2 / 11), (c, 2 / 12), (a, 1 / 11)]
-    (equal,) = HybridSearcher(Ranked(a, b), Ranked(b, a)).search(["?"], 1)
+    (equal,) = HybridSearcher(ranked(a, b), ranked(b, a)).search(["?"], 1)
     assert [hit.passage for hit in equal] == [a], "of equal ones the lexical searcher's first"
 
 
