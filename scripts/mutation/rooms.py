@@ -48,6 +48,7 @@ ROOMS = (
         (
             *(f"tests/core/learning/test_{name}.py" for name in _CREDIT),
             "tests/core/test_option_bounds.py",
+            "tests/plugins/test_algorithms.py",
             *(f"tests/plugins/{name}" for name in _ALGORITHMS),
             "tests/yardstick",
         ),

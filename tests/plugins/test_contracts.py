@@ -32,8 +32,9 @@ def targets_under_contract(path: Path) -> Iterator[str]:
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and any(ast.unparse(base).endswith("Contract") for base in node.bases):
             for line in node.body:
-                if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "component":
-                    yield imported[ast.unparse(line.value)]
+                if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) in ("component", "components"):
+                    named = line.value.elts if isinstance(line.value, ast.Tuple) else [line.value]
+                    yield from (imported[ast.unparse(name)] for name in named)
 
 
 @pytest.fixture(scope="module")

@@ -137,7 +137,7 @@ def test_a_window_keeps_fewer_turns_where_the_budget_is_small() -> None:
     assert (narrow.status, narrow.reason) == (EndStatus.TRUNCATED, "max_tokens"), "one turn always stays"
 
 
-def test_a_summary_is_an_action_that_no_environment_and_no_reward_sees() -> None:
+def test_a_summary_is_an_action_that_no_environment_sees_and_with_the_task_begins_the_next_segment() -> None:
     one = episode(Summary(Summary.Config(turns=2)), words)
     purposes = " ".join(turn.purpose for turn in one.turns)
     assert purposes == "action action summary action action summary action"
@@ -150,10 +150,6 @@ def test_a_summary_is_an_action_that_no_environment_and_no_reward_sees() -> None
     assert one.total_reward == 7.5
     assert [turn.segment for turn in one.turns] == [0, 0, 0, 1, 1, 1, 2]
     assert [turn.state_key for turn in one.turns] == ["0", "1", None, "2", "3", None, "4"]
-
-
-def test_the_next_segment_begins_with_the_task_and_the_summary() -> None:
-    one = episode(Summary(Summary.Config(turns=2)), words)
     assert "Stone 2.\n</tool_response>" in read(one, 2), "the newest answer is in what is summed up"
     assert one.turns[2].text == "Seen so far: 2."
     summed = {"role": "user", "content": f"{HEADING}\nSeen so far: 2."}
@@ -176,16 +172,19 @@ def test_a_long_context_is_summed_up_in_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "cut", "empty", "left"),
+    ("said", "keep_thinking", "cut", "empty", "left"),
     [
-        ("word " * 30, True, False, "word " * 7 + "word"),
-        ("", False, True, "(nothing)"),
-        ("<think>Hm.</think>", False, True, "(nothing)"),
-        ("<think>What was it that I wanted to say?", True, True, "(nothing)"),
+        ("word " * 30, False, True, False, "word " * 7 + "word"),
+        ("", False, False, True, "(nothing)"),
+        ("<think>Hm.</think>", False, False, True, "(nothing)"),
+        ("<think>Hm.</think>", True, False, False, "<think>Hm.</think>"),
+        ("<think>What was it that I wanted to say?", False, True, True, "(nothing)"),
     ],
 )
-def test_a_cut_or_empty_summary_is_used_as_it_is_and_counted(said: str, cut: bool, empty: bool, left: str) -> None:
-    strategy = Summary(Summary.Config(turns=2, summary_tokens=40))
+def test_a_cut_or_empty_summary_is_used_as_it_is_and_counted(
+    said: str, keep_thinking: bool, cut: bool, empty: bool, left: str
+) -> None:
+    strategy = Summary(Summary.Config(turns=2, summary_tokens=40, keep_thinking=keep_thinking))
     result = play(strategy, lambda cue: said if PROMPT in cue.prompt else "On.")
     (one,) = result.trajectories
     summary = one.turns[2]
@@ -196,13 +195,6 @@ def test_a_cut_or_empty_summary_is_used_as_it_is_and_counted(said: str, cut: boo
     assert (metrics["episode/turns"], metrics["episode/summaries"]) == (5.0, 2.0)
     assert (metrics["episode/cut_summaries"], metrics["episode/empty_summaries"]) == (cut, empty)
     assert (metrics["episode/cut_actions"], metrics["episode/malformed"]) == (0.0, 0.0)
-
-
-def test_thinking_is_read_on_where_the_recipe_says_so() -> None:
-    strategy = Summary(Summary.Config(turns=2, keep_thinking=True))
-    one = episode(strategy, lambda cue: "<think>Hm.</think>" if PROMPT in cue.prompt else "On.")
-    assert one.turns[3].observation[0]["content"] == f"{HEADING}\n<think>Hm.</think>"
-    assert one.turns[2].errors == []
 
 
 def test_control_tokens_of_a_summary_are_text_and_those_of_an_action_that_stays_are_not() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 import pytest
 from agent_r1_conversations.source import Conversations
@@ -21,36 +20,32 @@ SHOWN = [
 ]
 
 
-def source(folder: Path, *records: Any, **options: Any) -> Conversations:
-    path = folder / "shown.jsonl"
-    path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
-    return Conversations(Conversations.Config(path=str(path), **options))
+@pytest.fixture
+def shown(source: Any) -> Any:
+    """A source of some lines."""
+    return partial(source, Conversations, "shown.jsonl")
 
 
 class TestConversations(TaskSourceContract):
     component = Conversations
-    config: ClassVar[dict[str, Any]] = {}
-
-    @pytest.fixture(autouse=True)
-    def _file(self, tmp_path: Path) -> None:
-        self.config["path"] = source(tmp_path, {"messages": [ASKED, *SHOWN]}, {"messages": [ASKED, *SHOWN]}).config.path
+    file = ("shown.jsonl", *[{"messages": [ASKED, *SHOWN]}] * 2)
 
 
-def test_a_conversation_is_a_task_and_its_demonstration(tmp_path: Path) -> None:
+def test_a_conversation_is_a_task_and_its_demonstration(shown: Any) -> None:
     bare = {"messages": [ASKED, *SHOWN], "other": 1}
     named = {**bare, "id": 7, "answers": ["Tavelo"], "metadata": {"hops": 1}, "seed": 3}
-    first, second = source(tmp_path, bare, named).load()
+    first, second = shown(bare, named).load()
     assert first == Task("shown.0", ASKED["content"], demonstration=SHOWN)
     assert second == Task("7", ASKED["content"], ("Tavelo",), 3, {"hops": 1}, SHOWN)
 
 
-def test_the_environments_system_message_stands_alone_unless_the_files_is_asked_for(tmp_path: Path) -> None:
+def test_the_environments_system_message_stands_alone_unless_the_files_is_asked_for(shown: Any) -> None:
     system = {"role": "system", "content": "Be brief."}
     record = {"messages": [system, ASKED, *SHOWN]}
-    assert source(tmp_path, record).load()[0].prompt == ASKED["content"]
-    assert source(tmp_path, record, system=True).load()[0].prompt == [system, ASKED]
+    assert shown(record).load()[0].prompt == ASKED["content"]
+    assert shown(record, system=True).load()[0].prompt == [system, ASKED]
     several = {"messages": [ASKED, {"role": "user", "content": [{"type": "text", "text": "Now."}]}, *SHOWN]}
-    assert source(tmp_path, several).load()[0].prompt == [ASKED, {"role": "user", "content": "Now."}]
+    assert shown(several).load()[0].prompt == [ASKED, {"role": "user", "content": "Now."}]
 
 
 @pytest.mark.parametrize(
@@ -67,17 +62,6 @@ def test_the_environments_system_message_stands_alone_unless_the_files_is_asked_
         ({"messages": [ASKED, *SHOWN], "metadata": [1]}, "the metadata of line 1 of .* are no object"),
     ],
 )
-def test_a_damaged_line_is_one_sentence(tmp_path: Path, record: Any, sentence: str) -> None:
+def test_a_damaged_line_is_one_sentence(shown: Any, record: Any, sentence: str) -> None:
     with pytest.raises(TaskError, match=sentence):
-        source(tmp_path, record).load()
-
-
-def test_what_is_not_json_or_no_file_is_one_sentence(tmp_path: Path) -> None:
-    own = source(tmp_path, {"messages": [ASKED, *SHOWN]})
-    file = Path(own.config.path)
-    file.write_text(file.read_text() + '\n{"messages": [', encoding="utf-8")
-    with pytest.raises(TaskError, match=r"line 2 of .*shown.jsonl is not JSON"):
-        own.load()
-    file.unlink()
-    with pytest.raises(TaskError, match="there is no data set at"):
-        own.load()
+        shown(record).load()

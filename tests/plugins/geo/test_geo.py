@@ -126,9 +126,7 @@ def test_the_country_between_two_borders_both_and_is_the_only_one(tasks: dict[st
                 assert task.answers == world.countries[between].answers
 
 
-def test_a_demonstration_asks_for_what_was_named_until_a_passage_has_the_answer(
-    corpora: dict[str, dict[str, str]],
-) -> None:
+def test_a_demonstration_asks_for_what_was_named_until_the_answer_is_read(corpora: dict[str, dict[str, str]]) -> None:
     shown = [task for task in source(demonstrate=True).load() if task.demonstration]
     assert {task.metadata["kind"] for task in shown} == {"compositional"}
     for task in shown:
@@ -146,19 +144,17 @@ def test_a_demonstration_asks_for_what_was_named_until_a_passage_has_the_answer(
 @pytest.mark.slow
 def test_another_process_draws_the_same_questions() -> None:
     """Whatever the seed of its hashes."""
-    code = (
-        "from agent_r1_geo.source import Geo\n"
-        "tasks = Geo(Geo.Config(split='eval', size=300, seed=7, hops=(1, 2, 4), kinds=('bridge', 'bridge_comparison',"
-        "'conjunction', 'comparison'))).load()\n"
-        "import hashlib; print(hashlib.sha256(repr([(t.id, t.prompt, t.answers) for t in tasks]).encode()).hexdigest())"
-    )
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
-        )
+    code = f"""
+from agent_r1_geo.source import Geo
+tasks = Geo(Geo.Config(split="eval", size=300, seed=7, **{EVERY})).load()
+print([(task.id, task.prompt, task.answers) for task in tasks])
+"""
+    command = [sys.executable, "-c", code]
+    one, other = (
+        subprocess.run(command, env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True).stdout
         for seed in ("1", "2")
-    ]
-    assert runs[0].stdout == runs[1].stdout
+    )
+    assert one == other
 
 
 def test_forms_are_drawn_evenly_and_few_begin_as_many_do() -> None:
@@ -179,12 +175,9 @@ def test_ambiguous_names_and_unclear_facts_are_not_asked(corpora: dict[str, dict
     assert corpora["train"]["Turkey"].startswith("Turkey is a country. Its capital is Ankara.")
 
 
-def test_without_a_package_a_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Geo.unavailable(Geo.Config()) is None
+def test_without_a_package_loading_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "find_spec", lambda name: None if name == "pycountry" else util.find_spec(name))
-    sentence = "the package pycountry is missing; run `pip install 'agent-r1[geo]'`"
-    assert sentence in str(Geo.unavailable(Geo.Config()))
-    with pytest.raises(TaskError, match=re.escape(sentence)):
+    with pytest.raises(TaskError, match=r"the package pycountry is missing; run `pip install 'agent-r1\[geo\]'`"):
         source().load()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import statistics
-from typing import ClassVar
 
 import torch
 from agent_r1_gigpo.gigpo import GiGPO
@@ -19,17 +18,7 @@ TWO_TURNS = (((1, 2), (3, 4)), ((5, 6, 7), (8,)))
 
 class TestGiGPO(AlgorithmContract):
     component = GiGPO
-
-
-class TestWithKL(AlgorithmContract):
-    component = GiGPO
-    config: ClassVar = {"kl_coef": 0.01, "normalise_std": False}
-
-
-class TestWithoutLossMask(AlgorithmContract):
-    component = GiGPO
-    config: ClassVar = {"loss_mask": False}
-    masked = False
+    variants = ({}, {"kl_coef": 0.01, "normalise_std": False}, {"loss_mask": False})
 
 
 def made(**options) -> GiGPO:
@@ -81,23 +70,6 @@ def test_without_any_named_state_it_is_grpo_and_says_so() -> None:
     assert torch.equal(out.advantages, GRPO().advantages(batch).advantages)
     assert "state_key" in out.warnings[0]
     assert out.metrics["anchored_turns"] == 0.0
-
-
-def test_options_without_effect_are_named() -> None:
-    assert set(GiGPO.idle_options(GiGPO.Config())) == {"horizon", "filter_share", "filter_p", "kl_estimator"}
-    assert GiGPO().credits_turns()
-    assert not made(omega=0.0).credits_turns()
-    assert "gamma_turn" in GiGPO.idle_options(GiGPO.Config(omega=0.0))
-    assert "eps" in GiGPO.idle_options(GiGPO.Config(normalise_std=False))
-    assert all(GiGPO.idle_options(GiGPO.Config(omega=0.0, normalise_std=False)).values()), "each with its reason"
-
-
-def test_the_reference_is_needed_only_under_a_kl() -> None:
-    assert made().roles() == {"policy"}
-    assert not made().needs_every_trajectory()
-    assert made(kl_coef=0.1).roles() == {"policy", "reference"}
-    assert made(kl_coef=0.1).needs_every_trajectory()
-    assert "kl_estimator" not in GiGPO.idle_options(GiGPO.Config(kl_coef=0.1))
 
 
 def test_an_empty_rollout_has_no_advantages() -> None:

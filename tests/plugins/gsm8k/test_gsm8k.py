@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,36 +12,24 @@ from agent_r1_core.testing import TaskSourceContract
 
 class TestGSM8K(TaskSourceContract):
     component = GSM8K
-
-    @pytest.fixture(autouse=True)
-    def _file(self, tmp_path: Path) -> None:
-        path = tmp_path / "train.jsonl"
-        records = ({"question": f"How many are {n} and 1?", "answer": f"One more.\n#### {n + 1}"} for n in range(3))
-        path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
-        self.config = {"path": str(path)}
+    file = ("train.jsonl", *({"question": f"{n} and 1?", "answer": f"One more.\n#### {n + 1}"} for n in range(3)))
 
 
 RECORD = {"question": "How many?", "answer": "2 * 600 = <<2*600=1200>>1,200\n#### 1,200"}
 
 
-def source(tmp_path: Path, *records: Any, **options: Any) -> GSM8K:
-    path = tmp_path / "train.jsonl"
-    path.write_text("\n".join(json.dumps(record) for record in records), encoding="utf-8")
-    return GSM8K(GSM8K.Config(path=str(path), **options))
-
-
-def test_the_answer_is_the_number_after_the_mark(tmp_path: Path) -> None:
-    (task,) = source(tmp_path, RECORD).load()
+def test_the_answer_is_the_number_after_the_mark(source: Any) -> None:
+    (task,) = source(GSM8K, "train.jsonl", RECORD).load()
     assert (task.id, task.prompt, task.answers) == ("train.0", "How many?", ("1200",))
     assert task.metadata["solution"] == RECORD["answer"]
-    tasks = source(tmp_path, RECORD, RECORD, RECORD, offset=1, size=2).load()
+    tasks = source(GSM8K, "train.jsonl", RECORD, RECORD, RECORD, offset=1, size=2).load()
     assert [task.id for task in tasks] == ["train.1", "train.2"], "an id is a place in the file"
 
 
 @pytest.mark.parametrize("answer", ["1200", "#### ", ""])
-def test_a_record_without_a_final_number_is_named(tmp_path: Path, answer: str) -> None:
+def test_a_record_without_a_final_number_is_named(source: Any, answer: str) -> None:
     with pytest.raises(TaskError, match="line 2 of"):
-        source(tmp_path, RECORD, RECORD | {"answer": answer}).load()
+        source(GSM8K, "train.jsonl", RECORD, RECORD | {"answer": answer}).load()
 
 
 @pytest.mark.real_data

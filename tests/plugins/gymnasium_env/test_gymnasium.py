@@ -121,21 +121,16 @@ def test_what_cannot_be_played_says_why(begun, options: dict, sentence: str) -> 
 
 
 AT_ONCE = """
-import sys, threading
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from agent_r1_core import Task
 from agent_r1_gymnasium.env import Gymnasium
-together, failed = threading.Barrier(16), []
+together = threading.Barrier(16)
 def play(name):
     together.wait()
-    try:
-        Gymnasium(Gymnasium.Config(id=name)).reset(Task("t", "", seed=1))
-    except Exception as error:
-        failed.append(error)
-names = ["Taxi-v4", "CliffWalking-v1", "FrozenLake-v1", "FrozenLake8x8-v1"] * 4
-threads = [threading.Thread(target=play, args=(name,)) for name in names]
-[thread.start() for thread in threads]
-[thread.join() for thread in threads]
-sys.exit(str(failed) if failed else 0)
+    Gymnasium(Gymnasium.Config(id=name)).reset(Task("t", "", seed=1))
+with ThreadPoolExecutor(16) as threads:
+    list(threads.map(play, ["Taxi-v4", "CliffWalking-v1", "FrozenLake-v1", "FrozenLake8x8-v1"] * 4))
 """
 
 
@@ -179,24 +174,19 @@ def shortest_way(name: str) -> list[str]:
 
 
 def test_the_best_policy_reaches_the_goal_of_the_cliff_within_the_budgets(root: Path, tmp_path: Path) -> None:
-    found = re.search(
-        r"<!-- file: cliff\.yaml -->\n```yaml\n(.*?)```",
-        (root / "docs/worlds.md").read_text(encoding="utf-8"),
-        re.DOTALL,
-    )
+    text = (root / "docs/worlds.md").read_text(encoding="utf-8")
+    found = re.search(r"<!-- file: cliff\.yaml -->\n```yaml\n(.*?)```", text, re.DOTALL)
     assert found is not None
     (tmp_path / "cliff.yaml").write_text(found[1])
     resolved = load_config(tmp_path / "cliff.yaml", ["tasks.eval.size=2"])
-    config = resolved.config
-    way = shortest_way(config.env.config.id)
+    way = shortest_way(resolved.config.env.config.id)
     assert len(way) == 13
-    assert [(one.status.value, one.success, len(one.steps)) for one in played(resolved, way)] == [
-        ("terminated", True, 13)
-    ] * 2
-    dawdling = ["up", "down"] * 10
-    assert [(one.status.value, one.reason, len(one.steps)) for one in played(resolved, dawdling)] == [
-        ("truncated", "max_turns", 20)
-    ] * 2, "the turns end before the tokens do"
+    for actions, end in (
+        (way, ("terminated", "env", True, 13)),
+        (["up", "down"] * 10, ("truncated", "max_turns", False, 20)),
+    ):
+        ends = [(str(one.status), one.reason, one.success, len(one.steps)) for one in played(resolved, actions)]
+        assert ends == [end] * 2, "the turns end before the tokens do"
 
 
 def played(resolved: ResolvedConfig, actions: list[str]) -> list[Trajectory]:

@@ -1,11 +1,12 @@
-"""The task sources of questions keep their contract, each names the one that reads a file, and Bamboogle is read."""
+"""Sources of questions keep their contract and name the one that reads a file; Bamboogle; the keys that `qa` reads."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from agent_r1_questions.bamboogle import Bamboogle
 from agent_r1_questions.hotpotqa import HotpotQA
@@ -13,7 +14,7 @@ from agent_r1_questions.musique import MuSiQue
 from agent_r1_questions.qa import QA
 from agent_r1_questions.two_wiki import TwoWikiMultihopQA
 
-from agent_r1_core import TaskError
+from agent_r1_core import Passage, TaskError
 from agent_r1_core.testing import TaskSourceContract
 
 QUESTION = {"question": "Who directed Karimo?", "answer": "Vesano"}
@@ -40,68 +41,42 @@ RECORDS: dict[str, dict[str, Any]] = {
 
 class TestHotpotQA(TaskSourceContract):
     component = HotpotQA
-
-    @pytest.fixture(autouse=True)
-    def _file(self, tmp_path: Path) -> None:
-        path = tmp_path / "hotpot.json"
-        path.write_text(json.dumps([RECORDS["hotpotqa"] | {"id": name} for name in ("5a", "5b")]), encoding="utf-8")
-        self.config = {"path": str(path)}
+    file = ("hotpot.json", *(RECORDS["hotpotqa"] | {"id": name} for name in ("5a", "5b")))
 
 
 class TestTwoWikiMultihopQA(TaskSourceContract):
     component = TwoWikiMultihopQA
+    file = ("dev.json", RECORDS["2wikimultihopqa"] | {"answer_id": "Q90"})
 
     @pytest.fixture(autouse=True)
-    def _file(self, tmp_path: Path) -> None:
-        path, aliases = tmp_path / "dev.json", tmp_path / "id_aliases.json"
-        path.write_text(json.dumps([RECORDS["2wikimultihopqa"] | {"answer_id": "Q90"}]), encoding="utf-8")
-        lines = [{"Q_id": name, "aliases": ["City of Light"], "demonyms": []} for name in ("Q90", "Q91")]
-        aliases.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-        self.config = {"path": str(path), "aliases": str(aliases)}
+    def _aliases(self, records: Any, _file: None) -> None:
+        names = ({"Q_id": name, "aliases": ["City of Light"], "demonyms": []} for name in ("Q90", "Q91"))
+        self.config = {**self.config, "aliases": records("id_aliases.jsonl", *names)}
 
 
 class TestMuSiQue(TaskSourceContract):
     component = MuSiQue
-
-    @pytest.fixture(autouse=True)
-    def _file(self, tmp_path: Path) -> None:
-        path = tmp_path / "musique.jsonl"
-        lines = [RECORDS["musique"] | {"id": name, "answerable": name != "b"} for name in ("2hop__1_2", "b")]
-        path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-        self.config = {"path": str(path), "unanswerable": "skip"}
+    file = ("musique.jsonl", *(RECORDS["musique"] | {"id": i, "answerable": i != "b"} for i in ("2hop__1_2", "b")))
+    config: ClassVar = {"unanswerable": "skip"}
 
 
 class TestBamboogle(TaskSourceContract):
     component = Bamboogle
-
-    @pytest.fixture(autouse=True)
-    def _file(self, tmp_path: Path) -> None:
-        path = tmp_path / "Bamboogle.csv"
-        path.write_text('Question,Answer\n"Who, then?",Karimo\nWhere?,Tavelo\n', encoding="utf-8")
-        self.config = {"path": str(path)}
+    file = ("Bamboogle.csv", 'Question,Answer\n"Who, then?",Karimo\nWhere?,Tavelo\n')
 
 
 class TestQA(TaskSourceContract):
     component = QA
-
-    @pytest.fixture(autouse=True)
-    def _file(self, tmp_path: Path) -> None:
-        path = tmp_path / "own.jsonl"
-        path.write_text('{"question": "Who?", "answer": "Karimo"}\n{"question": "Where?", "answers": ["Tavelo"]}')
-        self.config = {"path": str(path), "size": 2, "sample": "random", "seed": 3}
+    file = ("own.jsonl", {"question": "Who?", "answer": "Karimo"}, {"question": "Where?", "answers": ["Tavelo"]})
+    config: ClassVar = {"size": 2, "sample": "random", "seed": 3}
 
 
 LINES = 'Question,Answer\n"When was Karimo, the film, shown?",3 May 1997\nWho wrote it?,"Vesano"\nWhere?,Tavelo\n'
 
 
-def source(folder: Path, text: str, **options: int) -> Bamboogle:
-    path = folder / "Bamboogle Prerelease - Sheet1.csv"
-    path.write_text(text, encoding="utf-8")
-    return Bamboogle(Bamboogle.Config(path=str(path), **options))
-
-
-def test_a_line_gives_a_task_of_two_hops_without_a_corpus(tmp_path: Path) -> None:
-    bamboogle = source(tmp_path, LINES)
+def test_a_line_gives_a_task_of_two_hops_without_a_corpus(source: Any) -> None:
+    name = "Bamboogle Prerelease - Sheet1.csv"
+    bamboogle = source(Bamboogle, name, LINES)
     tasks = bamboogle.load()
     assert tasks[0].prompt == "When was Karimo, the film, shown?"
     assert [(task.id, *task.answers) for task in tasks] == [
@@ -111,7 +86,7 @@ def test_a_line_gives_a_task_of_two_hops_without_a_corpus(tmp_path: Path) -> Non
     ]
     assert all(task.metadata == {"hops": 2} for task in tasks)
     assert bamboogle.corpus() is None
-    assert source(tmp_path, LINES, offset=1, size=1).load() == tasks[1:2], "an id is a place in the file"
+    assert source(Bamboogle, name, LINES, offset=1, size=1).load() == tasks[1:2], "an id is a place in the file"
 
 
 @pytest.mark.parametrize(
@@ -124,9 +99,9 @@ def test_a_line_gives_a_task_of_two_hops_without_a_corpus(tmp_path: Path) -> Non
         ("Question,Answer\n", "holds no record"),
     ],
 )
-def test_a_broken_file_gives_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+def test_a_broken_file_gives_one_sentence(source: Any, text: str, sentence: str) -> None:
     with pytest.raises(TaskError, match=sentence):
-        source(tmp_path, text).load()
+        source(Bamboogle, "Bamboogle.csv", text).load()
 
 
 SOURCES = {source.format: source for source in (HotpotQA, TwoWikiMultihopQA, MuSiQue, Bamboogle)}
@@ -134,14 +109,96 @@ SOURCES = {source.format: source for source in (HotpotQA, TwoWikiMultihopQA, MuS
 
 @pytest.mark.parametrize("name", SOURCES)
 @pytest.mark.parametrize("format_", RECORDS)
-def test_a_source_names_the_one_that_reads_a_file(tmp_path: Path, name: str, format_: str) -> None:
-    path = tmp_path / "file.jsonl"
-    path.write_text(json.dumps(RECORDS[format_]))
-    source = SOURCES[name](SOURCES[name].Config(path=str(path)))
+def test_a_source_names_the_one_that_reads_a_file(source: Any, name: str, format_: str) -> None:
+    reading = source(SOURCES[name], "file.jsonl", RECORDS[format_])
     if name == format_:
-        assert [task.answers[0] for task in source.load()] == ["Vesano"]
+        assert [task.answers[0] for task in reading.load()] == ["Vesano"]
         return
-    sentence = f"line 1 of {path} has the format of {format_}, .* read it by the task source {format_}$"
-    for read in (source.load, source.corpus):
+    sentence = f"line 1 of {reading.config.path} has the format of {format_}, .* read it by the task source {format_}$"
+    for read in (reading.load, reading.corpus):
         with pytest.raises(TaskError, match=sentence):
             read()
+
+
+PLAIN = {"question": "Who directed Karimo?", "answer": "Vesano"}
+FULL = {
+    "id": 17,
+    "question": "Who directed Karimo?",
+    "golden_answers": ["Vesano", "Vesano I"],
+    "aliases": ["Vesano", "the Old"],
+    "hops": 2,
+    "type": "bridge",
+    "level": "hard",
+    "path": ["Karimo", "Vesano"],
+    "passages": [{"title": "Karimo", "text": "A film by Vesano."}, {"title": "Boru", "text": "A river."}],
+    "metadata": {"anything": 1},
+}
+
+
+def test_a_question_and_an_answer_are_enough(source: Any) -> None:
+    qa = source(QA, "own.jsonl", PLAIN, PLAIN | {"answer": 42})
+    first, second = qa.load()
+    assert (first.id, first.prompt, first.answers, first.metadata) == ("own.0", PLAIN["question"], ("Vesano",), {})
+    assert (second.id, second.answers) == ("own.1", ("42",))
+    assert qa.corpus() is None
+
+
+def test_everything_else_that_a_record_tells_is_kept(source: Any, tmp_path: Path) -> None:
+    qa = source(QA, "own.jsonl", FULL, PLAIN)
+    task = qa.load()[0]
+    assert (task.id, task.answers) == ("17", ("Vesano", "Vesano I", "the Old"))
+    assert task.metadata == {"kind": "bridge", "level": "hard", "hops": 2, "path": ["Karimo", "Vesano"]}
+    assert list(qa.corpus() or ()) == [Passage("Karimo", "A film by Vesano."), Passage("Boru", "A river.")]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([FULL]), tmp_path / "own.parquet")
+    columns = QA(QA.Config(path=str(tmp_path / "own.parquet")))
+    assert (columns.load()[0], columns.corpus()) == (task, qa.corpus())
+
+
+@pytest.mark.parametrize(
+    ("record", "sentence"),
+    [
+        ({"question": "Who?"}, "line 1 of .* has no answer under answers, answer, golden_answers; add one"),
+        ({"question": "Who?", "answers": [{}]}, "has a dict under answers or answer or golden_answers; give a text"),
+        ({"answer": "Vesano"}, "line 1 of .* has no text under 'question'"),
+        (PLAIN | {"hops": "two"}, "the hops of line 1 of .* are a str; give a whole number"),
+        (PLAIN | {"passages": [{"title": "Karimo"}]}, "passage 1 of line 1 of .* has no text under 'text'"),
+        (PLAIN | {"passages": {"title": "Karimo"}}, "the passages of line 1 of .* are no list"),
+    ],
+)
+def test_a_malformed_record_is_named(source: Any, record: Any, sentence: str) -> None:
+    qa = source(QA, "own.jsonl", record)
+    with pytest.raises(TaskError, match=sentence):
+        qa.load(), qa.corpus()
+
+
+HOTPOT = {"context": [["Karimo", ["A film."]]], "supporting_facts": [["Karimo", 0]]}
+MUSIQUE = {"paragraphs": [{"title": "Karimo", "paragraph_text": "A film."}], "question_decomposition": []}
+
+
+@pytest.mark.parametrize(
+    ("record", "key", "name"),
+    [
+        (HOTPOT, "context", "hotpotqa"),
+        (HOTPOT | {"evidences": []}, "context", "2wikimultihopqa"),
+        (MUSIQUE, "paragraphs", "musique"),
+        *(
+            (other, "", "")
+            for other in ({}, {"context": "a note"}, HOTPOT | {"passages": []}, HOTPOT | {"context": []})
+        ),
+    ],
+)
+def test_paragraphs_in_the_format_of_another_source_are_noticed_once(
+    source: Any, caplog: pytest.LogCaptureFixture, record: Any, key: str, name: str
+) -> None:
+    qa = source(QA, "own.jsonl", PLAIN, PLAIN | record, PLAIN | record)
+    assert (len(qa.load()), qa.corpus()) == (3, None)
+    sentence = (
+        f"qa does not read the paragraphs under {key!r} of line 2 of {qa.config.path}; the task source {name} "
+        "reads this format"
+    )
+    assert caplog.messages == [sentence] * bool(name)
+
+
+def test_without_a_place_to_read_from_it_asks_for_one() -> None:
+    with pytest.raises(TaskError, match="no data set is named; set path to a file or folder, or hub"):
+        QA().load()

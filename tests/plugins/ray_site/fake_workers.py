@@ -1,4 +1,4 @@
-"""Rollout workers without processes, for tests of the controller."""
+"""Rollout workers without processes, for tests of the controller; and what a run must have that lost some."""
 
 from __future__ import annotations
 
@@ -11,12 +11,21 @@ from agent_r1_ray.jobs import Job, Report, WorkerLost
 from agent_r1_core.rollout import RolloutRequest
 from agent_r1_core.rollout.plan import EpisodePlan, plan_episodes
 from agent_r1_core.rollout.result import CallCounts
+from agent_r1_core.runs.run import Run
 from agent_r1_core.trajectory import Task, Trajectory
 
 
 def plans(tasks: int) -> list[EpisodePlan]:
     """The episodes of some tasks, two of each."""
     return plan_episodes(RolloutRequest([Task(f"t{k}", "?") for k in range(tasks)], 2), 0)
+
+
+def check_complete(run: Run, steps: int) -> None:
+    """Every step is there once, with all its episodes."""
+    assert [line["step"] for line in run.metrics()] == run.trajectory_steps() == list(range(1, steps + 1))
+    for line in run.metrics():
+        assert line["rollout/episodes"] == len(run.read_trajectories(int(line["step"]))) == 6
+    assert (run.path / "model" / "model.safetensors").is_file()
 
 
 class FakeWorker:

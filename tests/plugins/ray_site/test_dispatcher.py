@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from fake_workers import FakeWorker, plans
 from agent_r1_core.errors import ConfigError, EngineError, LearnerLost
 from agent_r1_core.rollout.plan import EpisodePlan
 from agent_r1_core.trajectory import EndStatus, Trajectory
+
+ENDED = WorkerLost("its process has ended")
 
 
 class Crew:
@@ -33,8 +36,13 @@ class Crew:
         self.workers.append(worker)
         return worker
 
-    def dispatcher(self, workers: int, capacity: int = 8, deterministic: bool = False) -> Dispatcher:
-        return Dispatcher(self.make, workers, capacity, deterministic, self.notes.append)
+    @asynccontextmanager
+    async def dispatcher(self, workers: int, capacity: int = 8, deterministic: bool = False) -> AsyncIterator[Any]:
+        """One that has started."""
+        made = Dispatcher(self.make, workers, capacity, deterministic, self.notes.append)
+        await made.start()
+        yield made
+        await made.close()
 
 
 async def played(dispatcher: Dispatcher, episodes: list[EpisodePlan], **options: Any) -> dict[int, Trajectory]:
@@ -51,15 +59,24 @@ async def played(dispatcher: Dispatcher, episodes: list[EpisodePlan], **options:
     return finished
 
 
-def run(work: Any) -> Any:
-    return asyncio.run(asyncio.wait_for(work, 60))
+def raises(error: Exception, when: Callable[[EpisodePlan], bool] = lambda plan: True) -> Callable[[EpisodePlan], None]:
+    """What happens to a worker under some episodes."""
+
+    def happens(plan: EpisodePlan) -> None:
+        if when(plan):
+            raise error
+
+    return happens
 
 
-def test_workers_share_the_episodes_and_play_those_of_a_task_together() -> None:
-    async def work() -> None:
-        crew = Crew()
-        dispatcher = crew.dispatcher(3)
-        await dispatcher.start()
+async def until(condition: Callable[[], Any]) -> None:
+    while not condition():
+        await asyncio.sleep(0)
+
+
+async def test_workers_share_the_episodes_and_play_those_of_a_task_together() -> None:
+    crew = Crew()
+    async with crew.dispatcher(3) as dispatcher:
         await dispatcher.load_weights({}, 4)
         finished = await played(dispatcher, plans(12), version=4)
         assert Counter(one.reason for one in finished.values()) == {f"worker {k} under 4": 8 for k in range(3)}
@@ -69,51 +86,32 @@ def test_workers_share_the_episodes_and_play_those_of_a_task_together() -> None:
         assert dispatcher.tools == {"train": {"search": {"passages": 1}}}
         with pytest.raises(EngineError, match="version 5, but the workers serve 4"):
             await dispatcher.play(plans(1), lambda plan, trajectory: None, version=5)
-        await dispatcher.close()
-
-    run(work())
 
 
-def test_no_worker_gets_more_episodes_at_once_than_it_serves() -> None:
-    async def work() -> None:
-        gate = asyncio.Event()
-
-        def wait(worker: FakeWorker) -> None:
-            worker.gate = gate
-
-        crew = Crew(wait)
-        dispatcher = crew.dispatcher(2, capacity=6)
-        await dispatcher.start()
+async def test_no_worker_gets_more_episodes_at_once_than_it_serves() -> None:
+    gate = asyncio.Event()
+    crew = Crew(lambda worker: setattr(worker, "gate", gate))
+    async with crew.dispatcher(2, capacity=6) as dispatcher:
         playing = asyncio.create_task(played(dispatcher, plans(20)))
         for _ in range(20):
             await asyncio.sleep(0)
         assert [sum(len(job.plans) for job in worker.jobs) for worker in crew.workers] == [6, 6]
         gate.set()
         await playing
-        await dispatcher.close()
-
-    run(work())
 
 
-def test_workers_tell_of_few_episodes_at_once_while_others_wait_for_their_room() -> None:
-    async def work() -> None:
-        crew = Crew()
-        dispatcher = crew.dispatcher(2, capacity=32)
-        await dispatcher.start()
+async def test_workers_tell_of_few_episodes_at_once_while_others_wait_for_their_room() -> None:
+    crew = Crew()
+    async with crew.dispatcher(2, capacity=32) as dispatcher:
         await played(dispatcher, plans(80))
         for worker in crew.workers:
             assert [most for _, most in worker.asked][:2] == [32, 2]
             assert worker.asked[-1] == (2 / REPORTS, 32)
-        await dispatcher.close()
-
-    run(work())
 
 
-def test_reports_without_work_leave_nothing_behind() -> None:
-    async def work() -> None:
-        crew = Crew()
-        dispatcher = crew.dispatcher(2)
-        await dispatcher.start()
+async def test_reports_without_work_leave_nothing_behind() -> None:
+    crew = Crew()
+    async with crew.dispatcher(2) as dispatcher:
         await played(dispatcher, plans(8))
         before = len(dispatcher._queue._offers)
         for _ in range(200):
@@ -123,32 +121,26 @@ def test_reports_without_work_leave_nothing_behind() -> None:
         assert crew.workers[0].reports > 20, "no report was taken"
         assert len(dispatcher._queue._offers) == before
         await played(dispatcher, plans(12))
-        await dispatcher.close()
-
-    run(work())
 
 
-def test_a_lost_worker_is_replaced_and_only_its_unfinished_episodes_are_played_again() -> None:
-    async def work() -> None:
-        seen: Counter[str] = Counter()
+async def test_a_lost_worker_is_replaced_and_only_its_unfinished_episodes_are_played_again() -> None:
+    seen: Counter[str] = Counter()
 
-        def die_once(worker: FakeWorker) -> None:
-            def happens(plan: EpisodePlan) -> None:
-                seen[plan.key] += 1
-                if worker.name == "worker 1" and plan.sample == 1:
-                    raise WorkerLost("its process has ended")
+    def die_once(worker: FakeWorker) -> None:
+        def happens(plan: EpisodePlan) -> None:
+            seen[plan.key] += 1
+            if worker.name == "worker 1" and plan.sample == 1:
+                raise ENDED
 
-            worker.happens = happens
+        worker.happens = happens
 
-        crew = Crew(die_once)
-        dispatcher = crew.dispatcher(2)
-        await dispatcher.start()
+    crew = Crew(die_once)
+    async with crew.dispatcher(2) as dispatcher:
         await dispatcher.load_weights({}, 7)
         await dispatcher.load_weights({}, 8)
         finished = await played(dispatcher, plans(8), version=8)
         assert all(one.reason.endswith("under 8") for one in finished.values())
-        while len(crew.workers) < 3 or not crew.workers[2].versions:
-            await asyncio.sleep(0)
+        await until(lambda: len(crew.workers) > 2 and crew.workers[2].versions)
         assert crew.workers[1].killed
         assert crew.workers[2].versions == [8], "a replacement gets the newest weights, and no others"
         again = [key for key, times in seen.items() if times > 1]
@@ -156,263 +148,153 @@ def test_a_lost_worker_is_replaced_and_only_its_unfinished_episodes_are_played_a
         assert "worker 1 on nowhere is lost (its process has ended)" in crew.notes[0]
         await played(dispatcher, plans(4), version=8)
         assert crew.workers[2].jobs
-        await dispatcher.close()
-
-    run(work())
 
 
-def test_a_worker_that_does_not_answer_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_that_does_not_answer_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SILENCE", 0.05)
-
-    async def work() -> None:
-        def hush(worker: FakeWorker) -> None:
-            worker.silent = worker.name == "worker 0"
-
-        crew = Crew(hush)
-        dispatcher = crew.dispatcher(2)
-        await dispatcher.start()
+    crew = Crew(lambda worker: setattr(worker, "silent", worker.name == "worker 0"))
+    async with crew.dispatcher(2) as dispatcher:
         finished = await played(dispatcher, plans(4))
         assert "worker 0 under None" not in {one.reason for one in finished.values()}
         assert crew.workers[0].killed
         assert "has not answered" in crew.notes[0]
-        await dispatcher.close()
-
-    run(work())
 
 
-def test_a_worker_that_is_lost_while_it_starts_is_replaced_as_well() -> None:
+async def test_a_worker_that_is_lost_while_it_starts_is_replaced_as_well() -> None:
     """The first one of a seat and a replacement; where there is no room, nobody waits for it three times."""
 
-    async def work() -> None:
-        def die(worker: FakeWorker) -> None:
-            if worker.name in ("worker 0", "worker 2", "worker 3"):
-                worker.fails_to_start = WorkerLost("its process has ended")
+    def die(worker: FakeWorker) -> None:
+        if worker.name in ("worker 0", "worker 2", "worker 3"):
+            worker.fails_to_start = ENDED
+        worker.happens = raises(ENDED, lambda plan: worker.name == "worker 1")
 
-            def happens(plan: EpisodePlan) -> None:
-                if worker.name == "worker 1":
-                    raise WorkerLost("its process has ended")
-
-            worker.happens = happens
-
-        crew = Crew(die)
-        dispatcher = crew.dispatcher(1)
-        await dispatcher.start()
+    crew = Crew(die)
+    async with crew.dispatcher(1) as dispatcher:
         assert crew.workers[0].killed
         await played(dispatcher, plans(2))
         assert len(crew.workers) == 5
-        await dispatcher.close()
-
-        def lost(worker: FakeWorker) -> None:
-            worker.fails_to_start = WorkerLost("its process has ended")
-
-        def without_room(worker: FakeWorker) -> None:
-            worker.fails_to_start = NoRoom("there is no room")
-
-        for shape, attempts in ((lost, STARTS), (without_room, 1)):
-            crew = Crew(shape)
-            with pytest.raises(EngineError, match=f"worker {attempts - 1} ended while it started: "):
-                await crew.dispatcher(1).start()
-            assert len(crew.workers) == attempts
-
-    run(work())
+    for error, attempts in ((ENDED, STARTS), (NoRoom("there is no room"), 1)):
+        crew = Crew(lambda worker, error=error: setattr(worker, "fails_to_start", error))
+        with pytest.raises(EngineError, match=f"worker {attempts - 1} ended while it started: "):
+            await crew.dispatcher(1).__aenter__()
+        assert len(crew.workers) == attempts
 
 
-def test_where_the_weights_are_gone_the_rollout_ends_as_if_the_learner_was_lost() -> None:
+async def test_where_the_weights_are_gone_the_rollout_ends_as_if_the_learner_was_lost() -> None:
     """The other workers, which have them, do not matter: the run goes on from its checkpoint with new weights."""
 
-    async def work() -> None:
-        gate = asyncio.Event()
+    def shape(worker: FakeWorker) -> None:
+        if worker.name == "worker 0":
+            worker.happens = raises(ENDED)
+        elif worker.name == "worker 1":
+            worker.gate = asyncio.Event()  # which nobody sets
+        else:
+            worker.fails_to_load = LearnerLost("the machine that held the weights is gone")
 
-        def shape(worker: FakeWorker) -> None:
-            async def gone(weights: Any, version: int) -> None:
-                raise LearnerLost("the machine that held the weights is gone")
-
-            def happens(plan: EpisodePlan) -> None:
-                raise WorkerLost("its machine is gone")
-
-            if worker.name == "worker 0":
-                worker.happens = happens
-            elif worker.name == "worker 1":
-                worker.gate = gate
-            else:
-                worker.load_weights = gone  # type: ignore[method-assign]
-
-        crew = Crew(shape)
-        dispatcher = crew.dispatcher(2)
-        await dispatcher.start()
+    async with Crew(shape).dispatcher(2) as dispatcher:
         await dispatcher.load_weights({}, 1)
         for _ in range(2):
             with pytest.raises(LearnerLost, match="that held the weights is gone"):
                 await dispatcher.play(plans(2), lambda plan, trajectory: None, version=1)
-        await dispatcher.close()
-
-    run(work())
 
 
-def test_an_episode_under_which_worker_after_worker_is_lost_has_failed() -> None:
-    async def work() -> None:
-        def dies_of_it(worker: FakeWorker) -> None:
-            def happens(plan: EpisodePlan) -> None:
-                if plan.task.id == "t2" and plan.sample == 0:
-                    raise WorkerLost("its process has ended")
-
-            worker.happens = happens
-
-        crew = Crew(dies_of_it)
-        dispatcher = crew.dispatcher(2, capacity=2)
-        await dispatcher.start()
+async def test_an_episode_under_which_worker_after_worker_is_lost_has_failed() -> None:
+    dies_of_it = raises(ENDED, lambda plan: plan.task.id == "t2" and plan.sample == 0)
+    async with Crew(lambda worker: setattr(worker, "happens", dies_of_it)).dispatcher(2, capacity=2) as dispatcher:
         finished = await played(dispatcher, plans(6))
         failed = {index for index, one in finished.items() if one.status is EndStatus.FAILED}
         assert {4} <= failed <= {4, 5}, "only what shared its workers may fail with it"
         assert f"{LOSSES} rollout workers were lost under it" in finished[4].reason
         assert dispatcher.losses == LOSSES
-        await dispatcher.close()
-
-    run(work())
 
 
-def test_an_error_without_remedy_ends_the_rollout_and_stops_the_other_jobs() -> None:
-    async def work() -> None:
-        def breaks(worker: FakeWorker) -> None:
-            def happens(plan: EpisodePlan) -> None:
-                if plan.task.id == "t0" and broken:
-                    raise ConfigError("the template refuses the conversation")
-
-            worker.happens = happens
-
-        broken = [True]
-        crew = Crew(breaks)
-        dispatcher = crew.dispatcher(2)
-        await dispatcher.start()
+async def test_an_error_without_remedy_ends_the_rollout_and_stops_the_other_jobs() -> None:
+    broken = [True]
+    breaks = raises(ConfigError("the template refuses"), lambda plan: plan.task.id == "t0" and bool(broken))
+    crew = Crew(lambda worker: setattr(worker, "happens", breaks))
+    async with crew.dispatcher(2) as dispatcher:
         with pytest.raises(ConfigError, match="refuses"):
             await dispatcher.play(plans(30), lambda plan, trajectory: None)
         assert any(worker.cancelled for worker in crew.workers)
         broken.clear()
         await played(dispatcher, plans(5))
-        await dispatcher.close()
-
-    run(work())
 
 
-def test_a_run_says_why_it_cannot_go_on_without_workers() -> None:
-    async def work() -> None:
-        def one_chance(worker: FakeWorker) -> None:
-            if worker.name == "worker 0":
+async def test_a_run_says_why_it_cannot_go_on_without_workers() -> None:
+    def one_chance(worker: FakeWorker) -> None:
+        if worker.name == "worker 0":
+            worker.happens = raises(ENDED)
+        else:
+            worker.fails_to_start = NoRoom("the cluster has no room for it")
 
-                def happens(plan: EpisodePlan) -> None:
-                    raise WorkerLost("its machine is gone")
-
-                worker.happens = happens
-            else:
-                worker.fails_to_start = NoRoom("the cluster has no room for it")
-
-        crew = Crew(one_chance)
-        dispatcher = crew.dispatcher(1)
-        await dispatcher.start()
-        with pytest.raises(
-            EngineError, match=r"last rollout worker is lost .* has no room for it; mend that and resume"
-        ):
-            await dispatcher.play(plans(1), lambda plan, trajectory: None)
-        with pytest.raises(EngineError, match="last rollout worker is lost"):
-            await dispatcher.play(plans(1), lambda plan, trajectory: None)
-        await dispatcher.close()
-
-    run(work())
+    async with Crew(one_chance).dispatcher(1) as dispatcher:
+        for sentence in ("last rollout worker is lost .* has no room for it; mend that and resume", "worker is lost"):
+            with pytest.raises(EngineError, match=sentence):
+                await dispatcher.play(plans(1), lambda plan, trajectory: None)
 
 
-def test_in_deterministic_mode_the_order_of_the_tasks_alone_decides_who_plays() -> None:
-    async def work() -> list[list[list[int]]]:
-        crew = Crew()
-        dispatcher = crew.dispatcher(3, capacity=1, deterministic=True)
-        await dispatcher.start()
+async def test_in_deterministic_mode_the_order_of_the_tasks_alone_decides_who_plays() -> None:
+    crew = Crew()
+    async with crew.dispatcher(3, capacity=1, deterministic=True) as dispatcher:
         await played(dispatcher, plans(7))
-        await dispatcher.close()
-        return [[[plan.index for plan in job.plans] for job in worker.jobs] for worker in crew.workers]
-
-    assert run(work()) == [[[0, 1, 2, 3]], [[4, 5, 6, 7]], [[8, 9, 10, 11, 12, 13]]]
+    jobs = [[[plan.index for plan in job.plans] for job in worker.jobs] for worker in crew.workers]
+    assert jobs == [[[0, 1, 2, 3]], [[4, 5, 6, 7]], [[8, 9, 10, 11, 12, 13]]]
 
 
-def test_a_replacement_that_cannot_take_the_weights_is_one_loss_and_no_cycle() -> None:
-    async def work() -> None:
-        def shape(worker: FakeWorker) -> None:
-            if worker.name == "worker 0":
-                worker.happens = _dies
-            if worker.name == "worker 2":
-                worker.fails_to_load = RuntimeError("out of memory")
+async def test_a_replacement_that_cannot_take_the_weights_is_one_loss_and_no_cycle() -> None:
+    def shape(worker: FakeWorker) -> None:
+        if worker.name == "worker 0":
+            worker.happens = raises(ENDED)
+        if worker.name == "worker 2":
+            worker.fails_to_load = RuntimeError("out of memory")
 
-        crew = Crew(shape)
-        dispatcher = crew.dispatcher(2)
-        await dispatcher.start()
+    crew = Crew(shape)
+    async with crew.dispatcher(2) as dispatcher:
         await dispatcher.load_weights({}, 1)
         await played(dispatcher, plans(6), version=1)
-        while len(crew.workers) < 4 or not crew.workers[3].versions:
-            await asyncio.sleep(0)
+        await until(lambda: len(crew.workers) > 3 and crew.workers[3].versions)
         for _ in range(50):
             await asyncio.sleep(0)
         assert dispatcher.losses == 1
         assert [worker.killed for worker in crew.workers] == [True, False, True, False]
         await played(dispatcher, plans(6), version=1)
-        await dispatcher.close()
-
-    run(work())
 
 
-def test_a_worker_out_of_reach_for_a_moment_is_replaced_though_it_goes_on_reporting() -> None:
-    async def work() -> None:
-        crew = Crew()
-        dispatcher = crew.dispatcher(1)
-        await dispatcher.start()
+async def test_a_worker_out_of_reach_for_a_moment_is_replaced_though_it_goes_on_reporting() -> None:
+    crew = Crew()
+    async with crew.dispatcher(1) as dispatcher:
         crew.workers[0].fails_to_load = WorkerLost("it could not be reached")
         await dispatcher.load_weights({}, 1)
         finished = await played(dispatcher, plans(3), version=1)
         assert {one.reason for one in finished.values()} == {"worker 1 under 1"}
         assert "(it could not be reached)" in crew.notes[0]
-        await dispatcher.close()
-
-    run(work())
 
 
-def test_a_replacement_rests_while_the_others_do() -> None:
+async def test_a_replacement_rests_while_the_others_do() -> None:
     """It starts meanwhile, or it was just being given the weights of before."""
+    loading = asyncio.Event()
 
-    async def work() -> None:
-        loading = asyncio.Event()
+    def shape(worker: FakeWorker) -> None:
+        if worker.name == "worker 3":
+            worker.weights = loading
 
-        def shape(worker: FakeWorker) -> None:
-            if worker.name == "worker 3":
-                worker.weights = loading
-
-        crew = Crew(shape)
-        dispatcher = crew.dispatcher(2)
-        await dispatcher.start()
+    crew = Crew(shape)
+    async with crew.dispatcher(2) as dispatcher:
         await dispatcher.load_weights({}, 1)
         await dispatcher.rest()
         crew.workers[0].lose()
-        while len(crew.workers) < 3 or not crew.workers[2].resting:
-            await asyncio.sleep(0)
+        await until(lambda: len(crew.workers) > 2 and crew.workers[2].resting)
         assert crew.workers[2].versions == []
         await dispatcher.load_weights({}, 2)
         assert [worker.resting for worker in crew.workers[1:]] == [False, False]
         assert crew.workers[2].versions == [2]
-
         crew.workers[1].lose()
-        while len(crew.workers) < 4:
-            await asyncio.sleep(0)
+        await until(lambda: len(crew.workers) > 3)
         await dispatcher.rest()
         loading.set()
-        while not crew.workers[3].resting:
-            await asyncio.sleep(0)
+        await until(lambda: crew.workers[3].resting)
         assert crew.workers[3].versions == [2]
         await dispatcher.load_weights({}, 3)
-        while crew.workers[3].versions != [2, 3]:
-            await asyncio.sleep(0)
+        await until(lambda: crew.workers[3].versions == [2, 3])
         await played(dispatcher, plans(6), version=3)
-        assert crew.workers[2].jobs
-        assert crew.workers[3].jobs
-        await dispatcher.close()
-
-    run(work())
-
-
-def _dies(plan: EpisodePlan) -> None:
-    raise WorkerLost("its process has ended")
+        assert all(worker.jobs for worker in crew.workers[2:])

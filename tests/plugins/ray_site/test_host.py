@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -64,6 +64,14 @@ class Played:
             for number, k in enumerate(range(0, 2 * count, 2))
         ]
 
+    async def submit(self, first: int = 0, last: int | None = None) -> None:
+        """Give the host its jobs."""
+        await self.host.submit(self.jobs[first:last])
+        await settle()
+
+    async def cancel(self) -> None:
+        await self.host.cancel([job.id for job in self.jobs])
+
     async def asked(self, most: int = 100) -> asyncio.Task[Report]:
         """A report that is being waited for."""
         report = asyncio.ensure_future(self.host.report(LONG, most))
@@ -86,101 +94,76 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def run(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(work, LONG / 2))
+async def test_news_gathers_until_a_call_has_nothing_left() -> None:
+    played = Played(2, 1)
+    await played.submit()
+    report = await played.asked()
+    for job, episode in ((0, 0), (1, 0), (1, 1), (2, 0)):
+        await played.end(job, episode)
+    assert not report.done()
+    await played.end(2, 1)
+    told = (await report).finished
+    assert [(job, index) for job, index, _ in told] == [(0, 0), (1, 2), (1, 3), (10, 0), (10, 1)]
+    report = await played.asked()
+    await played.end(0, 1)
+    assert len((await report).finished) == 1
+    await played.cancel()
 
 
-def test_news_gathers_until_a_call_has_nothing_left() -> None:
-    async def work() -> None:
-        played = Played(2, 1)
-        await played.host.submit(played.jobs)
-        await settle()
-        report = await played.asked()
-        for job, episode in ((0, 0), (1, 0), (1, 1), (2, 0)):
-            await played.end(job, episode)
-        assert not report.done()
-        await played.end(2, 1)
-        told = (await report).finished
-        assert [(job, index) for job, index, _ in told] == [(0, 0), (1, 2), (1, 3), (10, 0), (10, 1)]
-        report = await played.asked()
-        await played.end(0, 1)
-        assert len((await report).finished) == 1
-        await played.host.cancel([job.id for job in played.jobs])
-
-    run(work())
+async def test_as_many_as_are_enough_are_told_at_once() -> None:
+    played = Played(3)
+    await played.submit()
+    for most in (1, 2):
+        report = await played.asked(most)
+        for episode in range(most):
+            assert not report.done()
+            await played.end(most - 1, episode)
+        assert len((await report).finished) == most
+    await played.end(0, 1)
+    await played.end(2, 0)
+    assert len((await (await played.asked(2))).finished) == 2, "they had ended before somebody asked"
+    await played.cancel()
 
 
-def test_as_many_as_are_enough_are_told_at_once() -> None:
-    async def work() -> None:
-        played = Played(3)
-        await played.host.submit(played.jobs)
-        await settle()
-        for most in (1, 2):
-            report = await played.asked(most)
-            for episode in range(most):
-                assert not report.done()
-                await played.end(most - 1, episode)
-            assert len((await report).finished) == most
-        await played.end(0, 1)
-        await played.end(2, 0)
-        assert len((await (await played.asked(2))).finished) == 2, "they had ended before somebody asked"
-        await played.host.cancel([job.id for job in played.jobs])
-
-    run(work())
+async def test_nobody_waits_for_more_where_something_is_wrong() -> None:
+    played = Played(2)
+    await played.submit()
+    await played.end(0, 0)
+    report = await played.asked()
+    played.stage.playing[1].set_exception(ConfigError("the template refuses the conversation"))
+    ((job, error),) = (await report).broken
+    assert (job, str(error)) == (played.jobs[1].id, "the template refuses the conversation")
+    report = await played.asked()
+    played.stage.dead = EngineError("out of memory")
+    await played.end(0, 1)
+    with pytest.raises(EngineError, match="out of memory"):
+        await report
+    await played.cancel()
 
 
-def test_nobody_waits_for_more_where_something_is_wrong() -> None:
-    async def work() -> None:
-        played = Played(2)
-        await played.host.submit(played.jobs)
-        await settle()
-        await played.end(0, 0)
-        report = await played.asked()
-        played.stage.playing[1].set_exception(ConfigError("the template refuses the conversation"))
-        ((job, error),) = (await report).broken
-        assert (job, str(error)) == (played.jobs[1].id, "the template refuses the conversation")
-        report = await played.asked()
-        played.stage.dead = EngineError("out of memory")
-        await played.end(0, 1)
-        with pytest.raises(EngineError, match="out of memory"):
-            await report
-        await played.host.cancel([job.id for job in played.jobs])
-
-    run(work())
+async def test_what_was_cancelled_keeps_nobody_waiting() -> None:
+    played = Played(2)
+    await played.submit()
+    await played.host.cancel([played.jobs[1].id])
+    report = await played.asked()
+    await played.end(0, 0)
+    assert not report.done()
+    await played.end(0, 1)
+    assert len((await report).finished) == 2
 
 
-def test_what_was_cancelled_keeps_nobody_waiting() -> None:
-    async def work() -> None:
-        played = Played(2)
-        await played.host.submit(played.jobs)
-        await settle()
-        await played.host.cancel([played.jobs[1].id])
-        report = await played.asked()
-        await played.end(0, 0)
-        assert not report.done()
-        await played.end(0, 1)
-        assert len((await report).finished) == 2
-
-    run(work())
-
-
-def test_who_takes_a_worker_over_hears_nothing_of_what_it_played_before() -> None:
-    async def work() -> None:
-        played = Played(2, 1)
-        await played.host.submit(played.jobs[:2])
-        await settle()
-        await played.end(0, 0)
-        late = await played.asked()  # on its way, though nobody waits for it any more
-        host = await played.host.hand_over()
-        assert played.stage.rested == 1
-        await host.submit(played.jobs[2:])
-        await settle()
-        await played.end(2, 0)
-        await played.end(2, 1)
-        report = await host.report(LONG, 100)
-        assert [job for job, _, _ in report.finished] == [10, 10]
-        assert report.counts.hung == 1
-        late.cancel()
-        await host.cancel([10])
-
-    run(work())
+async def test_who_takes_a_worker_over_hears_nothing_of_what_it_played_before() -> None:
+    played = Played(2, 1)
+    await played.submit(0, 2)
+    await played.end(0, 0)
+    late = await played.asked()  # on its way, though nobody waits for it any more
+    played.host = await played.host.hand_over()
+    assert played.stage.rested == 1
+    await played.submit(2)
+    await played.end(2, 0)
+    await played.end(2, 1)
+    report = await played.host.report(LONG, 100)
+    assert [job for job, _, _ in report.finished] == [10, 10]
+    assert report.counts.hung == 1
+    late.cancel()
+    await played.host.cancel([10])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_workers import check_complete
 from small_run import REWARD, overrides, run_once
 
 from agent_r1_core.runs.run import Run
@@ -88,14 +89,6 @@ def spread_run(
         text = said.read()
     assert running.returncode == 0, text
     return Run.open(folder / "runs" / name), text
-
-
-def check_complete(run: Run, steps: int) -> None:
-    """Every step is there once, with all its episodes."""
-    assert [line["step"] for line in run.metrics()] == run.trajectory_steps() == list(range(1, steps + 1))
-    for line in run.metrics():
-        assert line["rollout/episodes"] == len(run.read_trajectories(int(line["step"]))) == 6
-    assert (run.path / "model" / "model.safetensors").is_file()
 
 
 @pytest.mark.slow

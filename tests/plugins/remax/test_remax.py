@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 import torch
@@ -20,27 +19,7 @@ TWO_TURNS = (((1, 2), (3, 4)), ((5, 6, 7), (8,)))
 
 class TestReMax(AlgorithmContract):
     component = ReMax
-
-
-class TestWithKL(AlgorithmContract):
-    component = ReMax
-    config: ClassVar = {"kl_coef": 0.01}
-
-
-class TestWithoutLossMask(AlgorithmContract):
-    component = ReMax
-    config: ClassVar = {"loss_mask": False}
-    masked = False
-
-
-class Counter(Silence):
-    """Remembers what was said of episodes that ended."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[int, int, str]] = []
-
-    def episodes(self, done: int, total: int, of: str) -> None:
-        self.told.append((done, total, of))
+    variants = ({}, {"kl_coef": 0.01}, {"loss_mask": False})
 
 
 def made(**options) -> ReMax:
@@ -61,28 +40,15 @@ def test_what_is_to_go_is_compared_with_all_that_the_greedy_episode_earned() -> 
 def test_only_groups_with_a_baseline_are_trained_on() -> None:
     compared, alone = random_group(0, 2), Group(make_task(), [make_trajectory()])
     assert made().filter([compared, alone]) == [compared]
-    assert made().needs_greedy_baseline()
-    assert not made().compares_samples()
-    assert made().credits_turns()
-
-
-def test_the_reference_is_needed_only_under_a_kl() -> None:
-    assert made().roles() == {"policy"}
-    assert not made().needs_old_logprobs()
-    assert made(kl_coef=0.1).roles() == {"policy", "reference"}
-    assert made(kl_coef=0.1).needs_old_logprobs()
-    assert not made(kl_coef=0.1).needs_every_trajectory()
-    assert made(entropy_coef=0.1).needs_every_trajectory()
-    assert "kl_coef" in ReMax.idle_options(ReMax.Config())["kl_estimator"]
-    assert "kl_estimator" not in ReMax.idle_options(ReMax.Config(kl_coef=0.1))
 
 
 def test_a_run_with_one_sample_a_task_learns_and_its_files_tell_the_greedy_episodes_apart(tmp_path: Path) -> None:
     keys = ["algorithm=remax", "training.steps=1", "training.samples_per_task=1", "training.tasks_per_step=8"]
-    keys += ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", f"run.dir={tmp_path}"]
-    counter = Counter()
-    run = train("default", [*keys, "run.name=one", "threads=1", "checkpoint.best=null"], listener=counter)
-    assert counter.told == [(done, 16, "rollout") for done in range(1, 17)]
+    keys += ["evaluation={every: 0, at_start: false, at_end: false}", f"run.dir={tmp_path}"]
+    told, listener = [], Silence()
+    listener.episodes = lambda *said: told.append(said)  # type: ignore[method-assign]
+    run = train("default", [*keys, "run.name=one", "threads=1", "checkpoint.best=null"], listener=listener)
+    assert told == [(done, 16, "rollout") for done in range(1, 17)]
     (metrics,) = run.metrics()
     assert metrics["rollout/episodes"] == metrics["update/trajectories"] == 8
     assert 0 <= metrics["baseline/greedy_return"] <= 1

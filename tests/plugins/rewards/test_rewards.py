@@ -17,32 +17,19 @@ WRONG = make_trajectory(task=TWO, answer="3")
 NUMBER = make_task(answers=("2",))
 
 
-class TestExactMatch(RewardContract):
-    component = ExactMatch
+class TestAnswers(RewardContract):
+    components = (ExactMatch, F1)
     cases = ((RIGHT, 1.0), (WRONG, 0.0))
 
 
-class TestF1(RewardContract):
-    component = F1
-    cases = ((RIGHT, 1.0), (WRONG, 0.0))
+class TestForms(RewardContract):
+    components = (Format, ExactMatchWithFormat, ValidToolCall)
 
 
 class TestNumericMatch(RewardContract):
     component = NumericMatch
     cases = ((make_trajectory(task=NUMBER, answer="$2.00"), 1.0), (make_trajectory(task=NUMBER, answer="two"), 0.0))
     examples = (make_trajectory(task=NUMBER, answer=""), make_trajectory(task=NUMBER, answer=None))
-
-
-class TestFormat(RewardContract):
-    component = Format
-
-
-class TestExactMatchWithFormat(RewardContract):
-    component = ExactMatchWithFormat
-
-
-class TestValidToolCall(RewardContract):
-    component = ValidToolCall
 
 
 class TestSupportingTitles(RewardContract):
@@ -142,9 +129,7 @@ def test_a_tolerance_is_relative_and_spares_whole_numbers() -> None:
         (([call("a")], [call("b")], [call("c")]), None, 0.5),
     ],
 )
-def test_format_is_the_share_of_well_formed_parts(
-    notes: tuple[list[Noted], ...], answer: str | None, score: float
-) -> None:
+def test_format_is_the_share_of_well_formed_parts(notes: Any, answer: str | None, score: float) -> None:
     assert Format().score(episode(*notes, answer=answer)) == score
 
 
@@ -203,11 +188,10 @@ def test_a_title_in_a_sentence_about_the_policys_own_mistake_pays_nothing() -> N
     trajectory = make_trajectory([((1,), (2,))], task=make_task(metadata={"path": ["Tavelo"]}))
     (turn,) = trajectory.turns
     trajectory.closing = [{"role": "tool", "content": "Error: the call of x\nTavelo\ny is wrong."}]
-    assert SupportingTitles().score_turn(turn, trajectory) == 1.0
-    turn.errors = ["the call of x\nTavelo\ny is wrong"]
-    assert SupportingTitles().score_turn(turn, trajectory) == 0.0
-    turn.errors, turn.calls = [], [CallRecord("x\nTavelo\ny", {}, "no such tool")]
-    assert SupportingTitles().score_turn(turn, trajectory) == 0.0
+    unknown = CallRecord("x\nTavelo\ny", {}, "no such tool")
+    for errors, calls, score in (([], [], 1.0), (["the call of x\nTavelo\ny is wrong"], [], 0.0), ([], [unknown], 0.0)):
+        turn.errors, turn.calls = errors, calls
+        assert SupportingTitles().score_turn(turn, trajectory) == score
 
 
 def test_a_title_that_an_earlier_turn_showed_or_echoed_pays_no_second_time() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from agent_r1_rft.rft import RFT
@@ -20,17 +20,11 @@ SMALL = [*QUIET, "threads=1", "tasks.eval.size=8", "tasks.train.size=8", "traini
 
 class TestRFT(AlgorithmContract):
     component = RFT
-
-
-class TestByEpisode(AlgorithmContract):
-    component = RFT
-    config: ClassVar = {"success_at": 0.5, "per_task": 1, "aggregation": "sequence_mean", "entropy_coef": 0.01}
-
-
-class TestWithoutLossMask(AlgorithmContract):
-    component = RFT
-    config: ClassVar = {"loss_mask": False}
-    masked = False
+    variants = (
+        {},
+        {"success_at": 0.5, "per_task": 1, "aggregation": "sequence_mean", "entropy_coef": 0.01},
+        {"loss_mask": False},
+    )
 
 
 def made(**options: Any) -> RFT:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from agent_r1_sft.sft import SFT
@@ -15,24 +15,14 @@ from agent_r1_core.config import load_config
 from agent_r1_core.errors import ConfigError, EpisodeError
 from agent_r1_core.testing import AlgorithmContract
 
-QUIET = ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", "checkpoint.best=null"]
+QUIET = ["evaluation={every: 0, at_start: false, at_end: false}", "checkpoint.best=null"]
 SMALL = [*QUIET, "threads=1", "training.tasks_per_step=4", "tasks.eval.size=8", "tasks.train.size=8"]
 NOT_SAMPLED = {"logprob_gap", "prob_gap", "update/surprisal", "rollout/tokens_per_second", "rollout/staleness"}
 
 
 class TestSFT(AlgorithmContract):
     component = SFT
-
-
-class TestByConversation(AlgorithmContract):
-    component = SFT
-    config: ClassVar = {"aggregation": "sequence_mean", "entropy_coef": 0.01}
-
-
-class TestWithoutLossMask(AlgorithmContract):
-    component = SFT
-    config: ClassVar = {"loss_mask": False}
-    masked = False
+    variants = ({}, {"aggregation": "sequence_mean", "entropy_coef": 0.01}, {"loss_mask": False})
 
 
 def demonstrations(path: Path, *, wrong: bool = False) -> Path:
@@ -71,23 +61,16 @@ def test_a_run_learns_from_a_file_and_grpo_goes_on_from_there(tmp_path: Path) ->
     assert run.alarms() == []
     played = run.read_trajectories(1)
     assert {one.demonstrated for one in played} == {"tools"}
-    assert all(math.isnan(value) == bool(bit) for one in played for s in one.segments for value, bit in logged(s))
-    known = run.read_token_numbers(1)
-    assert all(math.isfinite(value) == bool(bit) for value, bit in zip(*own(known[0], played[0]), strict=True))
+    for segment in (segment for one in played for segment in one.segments):
+        assert [math.isnan(value) for value in segment.logprobs] == [bool(bit) for bit in segment.mask]
+    known = run.read_token_numbers(1)[0]["learner_logprobs"]
+    trained = [bool(bit) for segment in played[0].segments for bit in segment.mask]
+    assert [math.isfinite(value) for value in known] == trained, "the learner's own, over all segments"
 
     keys = [f"model.name={run.path}", "training.steps=1", "training.samples_per_task=2", f"run.dir={tmp_path}"]
     (after,) = train("calculator", [*SMALL, *keys, "run.name=grpo", "training.skip_without_gradient=false"]).metrics()
     assert after["logprob_gap"] < 1e-4
     assert after["rollout/episodes"] == 8
-
-
-def logged(segment: Any) -> Any:
-    return zip(segment.logprobs, segment.mask, strict=True)
-
-
-def own(numbers: Any, trajectory: Any) -> tuple[list[float], list[int]]:
-    """The learner's log-probs, and the mask, over all segments."""
-    return numbers["learner_logprobs"], [bit for segment in trajectory.segments for bit in segment.mask]
 
 
 def test_several_passes_compare_with_the_learners_own_log_probs(tmp_path: Path) -> None:

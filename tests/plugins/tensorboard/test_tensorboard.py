@@ -49,13 +49,11 @@ def test_trajectories_and_the_configuration_become_text(tmp_path: Path) -> None:
 
 
 def test_a_resumed_run_hides_what_it_redoes(tmp_path: Path) -> None:
-    first = tracker(tmp_path)
-    for step in (1, 2, 3):
-        first.log(step, {"reward/mean": 0.0})
-    first.close()
-    second = tracker(tmp_path, resumed_at=2)
-    second.log(3, {"reward/mean": 1.0})
-    second.close()
+    for resumed_at, steps, value in ((None, (1, 2, 3), 0.0), (2, (3,), 1.0)):
+        board = tracker(tmp_path, resumed_at)
+        for step in steps:
+            board.log(step, {"reward/mean": value})
+        board.close()
     assert [(event.step, event.value) for event in read(tmp_path).Scalars("reward/mean")] == [(1, 0), (2, 0), (3, 1)]
 
 

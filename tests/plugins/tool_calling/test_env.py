@@ -187,38 +187,27 @@ def test_more_calls_than_an_action_may_make_are_not_run_and_said_so():
 
 
 @pytest.mark.parametrize(
-    ("text", "answer"),
+    ("style", "text", "answer"),
     [
-        ("<answer> Tavelo\n</answer>", "Tavelo"),
-        ("<answer>one</answer> no, <answer>two</answer>", "two"),
-        ("<answer>one <answer>two</answer>", "two"),
-        ("<answer>cut", None),
-        ("<think><answer>one</answer></think>", None),
-        ("Tavelo", None),
+        ("tags", "<answer> Tavelo\n</answer>", "Tavelo"),
+        ("tags", "<answer>one</answer> no, <answer>two</answer>", "two"),
+        ("tags", "<answer>one <answer>two</answer>", "two"),
+        ("tags", "<answer>cut", None),
+        ("tags", "<think><answer>one</answer></think>", None),
+        ("tags", "Tavelo", None),
+        ("boxed", "\\boxed{\\frac{1}{2}} is it", "\\frac{1}{2}"),
+        ("boxed", "\\boxed{\\{1, 2\\}}", "\\{1, 2\\}"),
+        ("boxed", "\\boxed{1} then \\boxed{2", "1"),
+        ("boxed", "\\boxed{a \\boxed{b}", "b"),
+        ("boxed", "{ \\boxed{a \\boxed{b} c} } \\boxed{", "a \\boxed{b} c"),
+        ("boxed", "} \\\\boxed{1}", "1"),
+        ("boxed", "\\boxed{1 \\} {2}", None),
+        ("boxed", "\\boxed{" * 50_000 + "1}", "1"),
+        ("boxed", "42", None),
+        ("plain", " Tavelo\n", "Tavelo"),
+        ("plain", "<think>hm</think>42", "42"),
+        ("plain", " ", None),
     ],
 )
-def test_tags(text, answer):
-    assert find_answer(text, "tags") == answer
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("\\boxed{\\frac{1}{2}} is it", "\\frac{1}{2}"),
-        ("\\boxed{\\{1, 2\\}}", "\\{1, 2\\}"),
-        ("\\boxed{1} then \\boxed{2", "1"),
-        ("\\boxed{a \\boxed{b}", "b"),
-        ("{ \\boxed{a \\boxed{b} c} } \\boxed{", "a \\boxed{b} c"),
-        ("} \\\\boxed{1}", "1"),
-        ("\\boxed{1 \\} {2}", None),
-        ("\\boxed{" * 50_000 + "1}", "1"),
-        ("42", None),
-    ],
-)
-def test_boxed(text, answer):
-    assert find_answer(text, "boxed") == answer
-
-
-@pytest.mark.parametrize(("text", "answer"), [(" Tavelo\n", "Tavelo"), ("<think>hm</think>42", "42"), (" ", None)])
-def test_plain(text, answer):
-    assert find_answer(text, "plain") == answer
+def test_an_answer_is_found_in_an_action(style, text, answer):
+    assert find_answer(text, style) == answer

@@ -58,33 +58,31 @@ def test_several_calls_keep_their_order(hermes):
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("form", "text", "sentence"),
     [
-        ("<tool_call>" + "[" * 100_000 + "</tool_call>", "not valid JSON"),
-        ('<tool_call>{"arguments": {}}</tool_call>', "names no tool"),
-        ('<tool_call>{"name": 3, "arguments": {}}</tool_call>', "names no tool"),
-        ('<tool_call>{"name": "a"}</tool_call>', "call of a has no arguments object"),
-        ('<tool_call>{"name": "a", "arguments": "x"}</tool_call>', "no arguments object"),
-        ('<tool_call>{"name": "a", "arguments": {}}', "not closed"),
-        ('{"name": "a", "arguments": {}}</tool_call>', "not opened"),
+        (Hermes, "<tool_call>" + "[" * 100_000 + "</tool_call>", "not valid JSON"),
+        (Hermes, '<tool_call>{"arguments": {}}</tool_call>', "names no tool"),
+        (Hermes, '<tool_call>{"name": 3, "arguments": {}}</tool_call>', "names no tool"),
+        (Hermes, '<tool_call>{"name": "a"}</tool_call>', "call of a has no arguments object"),
+        (Hermes, '<tool_call>{"name": "a", "arguments": "x"}</tool_call>', "no arguments object"),
+        (Hermes, '<tool_call>{"name": "a", "arguments": {}}', "not closed"),
+        (Hermes, '{"name": "a", "arguments": {}}</tool_call>', "not opened"),
+        (SearchTags, "<search>  </search>", "a search is empty"),
+        (SearchTags, "<search>Karimo", "not closed"),
+        (SearchTags, "Karimo</search>", "not opened"),
     ],
 )
-def test_a_malformed_call_is_one_error(hermes, text, sentence):
-    parsed = hermes.parse(text)
-    assert parsed.calls == []
-    assert len(parsed.errors) == 1
+def test_a_malformed_call_is_one_error(form, text, sentence):
+    parsed = form().parse(text)
+    assert (parsed.calls, len(parsed.errors)) == ([], 1)
     assert sentence in parsed.errors[0]
 
 
-def test_an_unclosed_call_hides_no_closed_one(hermes):
+def test_an_unclosed_call_hides_no_closed_one_and_thoughts_are_not_calls(hermes):
     parsed = hermes.parse('<tool_call>{"name": <tool_call>{"name": "a", "arguments": {}}</tool_call>')
     assert parsed.calls == [ToolCall("a", {})]
     assert parsed.errors == ["a tool call is not closed; end it with </tool_call>"]
-
-
-def test_thoughts_are_not_calls(hermes):
-    text = '<think>maybe <tool_call>{"name": "a", "arguments": {}}</tool_call></think>I know it.'
-    parsed = hermes.parse(text)
+    parsed = hermes.parse('<think>maybe <tool_call>{"name": "a", "arguments": {}}</tool_call></think>I know it.')
     assert (parsed.calls, parsed.errors) == ([], [])
 
 
@@ -130,17 +128,6 @@ def test_a_search_calls_the_one_tool_by_its_first_text_argument():
 def test_a_tool_that_cannot_be_called_is_a_configuration_error(options, schemas, sentence):
     with pytest.raises(ConfigError, match=sentence):
         SearchTags(SearchTags.Config(**options)).bind(schemas)
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [("<search>  </search>", "a search is empty"), ("<search>Karimo", "not closed"), ("Karimo</search>", "not opened")],
-)
-def test_a_malformed_search_is_one_error(text, sentence):
-    parsed = SearchTags().parse(text)
-    assert parsed.calls == []
-    assert len(parsed.errors) == 1
-    assert sentence in parsed.errors[0]
 
 
 def test_results_come_as_information_from_the_user():

@@ -22,6 +22,14 @@ class TestTrackio(TrackerContract):
     component = Trackio
 
 
+def track(run: Path, *steps: tuple[int, float], resumed_at: int | None = None, **options: Any) -> None:
+    """Write a curve."""
+    opened = tracker(run, resumed_at, **options)
+    for step, value in steps:
+        opened.log(step, {"reward/mean": value})
+    opened.close()
+
+
 def tracker(run: Path, resumed_at: int | None = None, **options: Any) -> Trackio:
     opened = Trackio(Trackio.Config(**options))
     opened.open(RunInfo("run-1", str(run), {"seed": 7}, resumed_at))
@@ -34,23 +42,18 @@ def rows(database: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 def curve(database: Path) -> list[tuple[int, float]]:
-    found = rows(database, "SELECT step, metrics FROM metrics ORDER BY step")
-    return [(step, json.loads(metrics)["reward/mean"]) for step, metrics in found]
+    found = [(step, json.loads(text)) for step, text in rows(database, "SELECT step, metrics FROM metrics")]
+    return sorted((step, metrics["reward/mean"]) for step, metrics in found if "reward/mean" in metrics)
 
 
 def test_metrics_and_traces_lie_in_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     opened = tracker(tmp_path)
     opened.log(1, {"reward/mean": 0.5})
-    trajectory = make_trajectory(
-        texts=["search Lyon", "Paris"], answer="Paris", reward=1.0, rewards={"exact_match": 1.0}
-    )
-    opened.log_trajectories(1, [trajectory, make_trajectory(sample=1)])
+    said = {"texts": ["search Lyon", "Paris"], "answer": "Paris", "reward": 1.0, "rewards": {"exact_match": 1.0}}
+    opened.log_trajectories(1, [make_trajectory(**said), make_trajectory(sample=1)])
     opened.close()
     database = tmp_path / "trackio" / "agent-r1.db"
-    assert (1, 0.5) in [
-        (step, json.loads(text).get("reward/mean"))
-        for step, text in rows(database, "SELECT step, metrics FROM metrics")
-    ]
+    assert curve(database) == [(1, 0.5)]
     traces = rows(database, "SELECT step, messages, metadata FROM traces ORDER BY trace_index")
     assert [step for step, _, _ in traces] == [1, 1]
     assert [message["content"] for message in json.loads(traces[0][1])] == ["1 2 3", "search Lyon", "6 7", "Paris"]
@@ -60,13 +63,8 @@ def test_metrics_and_traces_lie_in_the_run(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_a_resumed_run_replaces_what_it_redoes(tmp_path: Path) -> None:
-    first = tracker(tmp_path)
-    for step in (1, 2, 3):
-        first.log(step, {"reward/mean": 0.0})
-    first.close()
-    second = tracker(tmp_path, resumed_at=2)
-    second.log(3, {"reward/mean": 1.0})
-    second.close()
+    track(tmp_path, (1, 0.0), (2, 0.0), (3, 0.0))
+    track(tmp_path, (3, 1.0), resumed_at=2)
     database = tmp_path / "trackio" / "agent-r1.db"
     assert curve(database) == [(1, 0.0), (2, 0.0), (3, 1.0)]
     assert len(rows(database, "SELECT DISTINCT run_id FROM metrics")) == 1
@@ -74,19 +72,15 @@ def test_a_resumed_run_replaces_what_it_redoes(tmp_path: Path) -> None:
 
 def test_two_runs_of_one_process_keep_to_their_own_folders(tmp_path: Path) -> None:
     for name, value in (("a", 1.0), ("b", 2.0)):
-        opened = tracker(tmp_path / name)
-        opened.log(1, {"reward/mean": value})
-        opened.close()
-    assert curve(tmp_path / "a" / "trackio" / "agent-r1.db") == [(1, 1.0)]
-    assert curve(tmp_path / "b" / "trackio" / "agent-r1.db") == [(1, 2.0)]
+        track(tmp_path / name, (1, value))
+    for name, value in (("a", 1.0), ("b", 2.0)):
+        assert curve(tmp_path / name / "trackio" / "agent-r1.db") == [(1, value)]
 
 
 def test_a_folder_may_be_shared_and_a_server_is_never_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACKIO_SPACE_ID", "someone/space")
     monkeypatch.setenv("TRACKIO_SERVER_URL", "http://127.0.0.1:9")
-    opened = tracker(tmp_path / "run", directory=str(tmp_path / "shared"), project="mine")
-    opened.log(1, {"reward/mean": 3.0})
-    opened.close()
+    track(tmp_path / "run", (1, 3.0), directory=str(tmp_path / "shared"), project="mine")
     assert curve(tmp_path / "shared" / "mine.db") == [(1, 3.0)]
     assert os.environ["TRACKIO_SPACE_ID"] == "someone/space"
     assert "TRACKIO_DIR" not in os.environ

@@ -89,35 +89,21 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Any
 
 
 @pytest.fixture
-def serving() -> Callable[..., Any]:
-    """`async with serving(folder, ...) as engine`: a started engine, closed at the end."""
+def serving(model: Callable[[str], tuple[Any, str]]) -> Callable[..., Any]:
+    """`async with serving(kind, ...) as engine`: a started engine of that model, closed at the end."""
 
     @asynccontextmanager
     async def serve(
-        folder: str, dtype: str = "float32", deterministic: bool = False, tokenizer: Any = None, **options: Any
+        kind: str = "qwen2", dtype: str = "float32", deterministic: bool = False, tokenizer: Any = None, **options: Any
     ) -> AsyncIterator[TransformersEngine]:
         engine = TransformersEngine(TransformersEngine.Config(**options))
-        await engine.start(EngineModel(folder, dtype, deterministic=deterministic, tokenizer=tokenizer))
+        await engine.start(EngineModel(model(kind)[1], dtype, deterministic=deterministic, tokenizer=tokenizer))
         try:
             yield engine
         finally:
             await engine.close()
 
     return serve
-
-
-@pytest.fixture
-def served(model: Callable[[str], tuple[Any, str]], serving: Callable[..., Any]) -> Callable[..., Any]:
-    """`served(work, kind, ...)`: what `await work(engine)` gives, with an engine of that model."""
-
-    def run(work: Callable[[TransformersEngine], Any], kind: str = "qwen2", **options: Any) -> Any:
-        async def inside() -> Any:
-            async with serving(model(kind)[1], **options) as engine:
-                return await work(engine)
-
-        return asyncio.run(inside())
-
-    return run
 
 
 class Gate:
@@ -156,16 +142,3 @@ def prompts() -> list[tuple[int, ...]]:
     source = random.Random(1)
     made = [tuple(source.randrange(1, VOCABULARY) for _ in range(length)) for length in (5, 17, 1, 30, 9)]
     return [*made, made[1]]
-
-
-@pytest.fixture
-def logprobs_of() -> Callable[..., list[float]]:
-    """The model's own log-probs of `ids` after `context`, by one full forward pass."""
-
-    def score(module: Any, context: tuple[int, ...], ids: tuple[int, ...], temperature: float = 1.0) -> list[float]:
-        with torch.no_grad():
-            logits = module(torch.tensor([[*context, *ids]]), use_cache=False).logits[0, len(context) - 1 : -1]
-        table = torch.log_softmax(logits.float() / temperature, -1)
-        return table.gather(1, torch.tensor(ids)[:, None])[:, 0].tolist()
-
-    return score

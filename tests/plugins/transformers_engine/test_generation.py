@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from itertools import takewhile
 
 import pytest
 import torch
 from agent_r1_transformers.lean import attend_along_trunk
+from agent_r1_transformers.prefixes import Prefixes
+from agent_r1_transformers.row import Row
+from torch.nn.functional import scaled_dot_product_attention
 
 from agent_r1_core.contracts.engine import context_digest
 from agent_r1_core.testing import make_request
@@ -30,8 +34,14 @@ def decoder_of(engine):
     return type(engine._worker.backend._batch._decoder).__name__
 
 
+def drawn(seed, *lengths):
+    """Contexts of random ids."""
+    source = random.Random(seed)
+    return [tuple(source.randrange(97) for _ in range(length)) for length in lengths]
+
+
 @pytest.mark.parametrize("kind", KEPT)
-def test_greedy_ids_equal_those_of_generate_over_several_turns(kind, model, served, prompts):
+async def test_greedy_ids_equal_those_of_generate_over_several_turns(kind, model, serving, prompts):
     module, _ = model(kind)
 
     async def episode(engine, number, context):
@@ -46,29 +56,24 @@ def test_greedy_ids_equal_those_of_generate_over_several_turns(kind, model, serv
             context = [*context, *answer.ids, *(source.randrange(97) for _ in range(source.randrange(1, 8)))]
         await engine.release(f"episode {number}")
 
-    async def run(engine):
+    async with serving(kind) as engine:
         assert decoder_of(engine) == ("LeanDecoder" if kind in LEAN else "CachedDecoder")
         await asyncio.gather(*(episode(engine, number, list(ids)) for number, ids in enumerate(prompts)))
         counts = engine.statistics
-        assert counts["reused"] > 0
-        assert counts["shared"] == 16, "the two equal prompts are read once"
-
-    served(run, kind)
+    assert counts["reused"] > 0
+    assert counts["shared"] == 16, "the two equal prompts are read once"
 
 
 @pytest.mark.parametrize("kind", ["mistral_window", "mamba"])
-def test_a_model_that_keeps_something_else_is_read_anew_and_says_so(kind, model, served, prompts, caplog):
+async def test_a_model_that_keeps_something_else_is_read_anew_and_says_so(kind, model, serving, prompts, caplog):
     module, _ = model(kind)
-
-    async def run(engine):
-        assert decoder_of(engine) == "WholeDecoder"
-        requests = [make_request(ids, 12, 0, temperature=0.0, episode=str(ids)) for ids in prompts]
-        for answer, context in zip(await engine.generate_batch(requests), prompts, strict=True):
-            assert answer.ids == greedy(module, context, 12)
-            assert answer.context == context_digest(context)
-
     with caplog.at_level(logging.WARNING, logger="agent_r1_transformers.engine"):
-        served(run, kind)
+        async with serving(kind) as engine:
+            assert decoder_of(engine) == "WholeDecoder"
+            requests = [make_request(ids, 12, 0, temperature=0.0, episode=str(ids)) for ids in prompts]
+            for answer, context in zip(await engine.generate_batch(requests), prompts, strict=True):
+                assert answer.ids == greedy(module, context, 12)
+                assert answer.context == context_digest(context)
     said = [record.getMessage() for record in caplog.records if record.name == "agent_r1_transformers.engine"]
     assert len(said) == 1
     assert f"keeps no cache for {type(module).__name__}" in said[0]
@@ -76,120 +81,79 @@ def test_a_model_that_keeps_something_else_is_read_anew_and_says_so(kind, model,
 
 @pytest.mark.parametrize("kind", KEPT)
 @pytest.mark.parametrize("temperature", [1.0, 0.6, 0.0])
-def test_log_probs_equal_a_full_forward_pass(kind, temperature, model, served, prompts, logprobs_of):
-    module, _ = model(kind)
-
-    async def run(engine):
-        requests = [make_request(ids, 10, seed, temperature, episode=str(seed)) for seed, ids in enumerate(prompts)]
-        first = await engine.generate_batch(requests)
-        contexts = [(*ids, *answer.ids, 3, 4) for ids, answer in zip(prompts, first, strict=True)]
-        again = [make_request(ids, 10, seed, temperature, episode=str(seed)) for seed, ids in enumerate(contexts)]
-        return [*zip(prompts, first, strict=True), *zip(contexts, await engine.generate_batch(again), strict=True)]
-
-    for context, answer in served(run, kind):
-        expected = logprobs_of(module, context, answer.ids, temperature or 1.0)
-        assert answer.logprobs == pytest.approx(expected, abs=1e-4)
+async def test_log_probs_equal_a_full_forward_pass(kind, temperature, model, serving, prompts, agree):
+    contexts = prompts
+    async with serving(kind) as engine:
+        for _ in range(2):
+            requests = [
+                make_request(ids, 10, seed, temperature, episode=str(seed)) for seed, ids in enumerate(contexts)
+            ]
+            answers = await engine.generate_batch(requests)
+            agree(model(kind)[0], contexts, answers, temperature or 1.0)
+            contexts = [(*ids, *answer.ids, 3, 4) for ids, answer in zip(contexts, answers, strict=True)]
 
 
-def test_a_sample_depends_on_its_seed_and_not_on_its_company(served, prompts):
+async def test_a_sample_depends_on_its_seed_and_not_on_its_company(serving, prompts):
     requests = [make_request(ids, 8 + seed, seed) for seed, ids in enumerate(prompts)]
-
-    async def run(engine):
+    async with serving(max_episodes=3) as engine:
         together = await engine.generate_batch(requests)
         alone = [await engine.generate(request) for request in reversed(requests)]
         other = await engine.generate(make_request(requests[3].ids, 8, seed=99))
-        return together, alone[::-1], other
-
-    together, alone, other = served(run, max_episodes=3)
-    assert [answer.ids for answer in together] == [answer.ids for answer in alone]
+    assert [answer.ids for answer in together] == [answer.ids for answer in reversed(alone)]
     assert together[1].ids[:8] != together[5].ids[:8], "equal contexts with different seeds"
     assert other.ids != together[3].ids[:8]
 
 
-def test_a_context_that_left_the_cached_path_is_still_right(model, served, prompts, logprobs_of):
-    """The next request may extend, shorten or replace what the cache of its episode holds."""
-    module, _ = model("llama")
+async def test_a_context_that_left_the_cached_path_is_still_right(model, serving, prompts, agree):
+    """The next request may extend, shorten or replace what the cache of its episode holds, or another one is in
+    flight."""
     base = prompts[3]
-    contexts = [base, (*base, 5, 6), base[:10], (*base[:10], 9, 9), base[:10], (1, 2), (8,)]
-
-    async def run(engine):
-        return [await engine.generate(make_request(ids, 6, seed=0, episode="one")) for ids in contexts]
-
-    for context, answer in zip(contexts, served(run, "llama"), strict=True):
-        assert answer.context == context_digest(context)
-        assert answer.logprobs == pytest.approx(logprobs_of(module, context, answer.ids), abs=1e-4)
-
-
-def test_two_requests_of_one_episode_may_be_in_flight(model, served, prompts, logprobs_of):
-    module, _ = model("qwen2")
-
-    async def run(engine):
-        await engine.generate(make_request(prompts[3], 4, seed=0, episode="one"))
-        requests = [make_request((*prompts[3], token), 6, seed=token, episode="one") for token in (1, 2)]
-        return requests, await asyncio.gather(*(engine.generate(request) for request in requests))
-
-    requests, answers = served(run)
-    for request, answer in zip(requests, answers, strict=True):
-        assert answer.logprobs == pytest.approx(logprobs_of(module, request.ids, answer.ids), abs=1e-4)
+    contexts = [base, (*base, 5, 6), base[:10], (*base[:10], 9, 9), base[:10], (1, 2), (8,), base]
+    async with serving("llama") as engine:
+        answers = [await engine.generate(make_request(ids, 6, seed=0, episode="one")) for ids in contexts]
+        both = [make_request((*base, token), 6, seed=token, episode="one") for token in (1, 2)]
+        together = await asyncio.gather(*map(engine.generate, both))
+    agree(model("llama")[0], [*contexts, *(request.ids for request in both)], [*answers, *together])
 
 
 @pytest.mark.parametrize(("cache_tokens", "reused"), [(None, 6 * 10), (0, 0), (25, 2 * 10)])
-def test_the_cache_keeps_to_its_bound_and_forgets_the_least_recent(cache_tokens, reused, served):
-    source = random.Random(5)
-    contexts = [tuple(source.randrange(97) for _ in range(8)) for _ in range(6)]
-
-    async def run(engine):
+async def test_the_cache_keeps_to_its_bound_and_forgets_the_least_recent(cache_tokens, reused, serving):
+    contexts = drawn(5, *[8] * 6)
+    async with serving(cache_tokens=cache_tokens) as engine:
         first = [await engine.generate(make_request(ids, 3, 0, episode=str(ids))) for ids in contexts]
         for ids, answer in reversed(list(zip(contexts, first, strict=True))):
             await engine.generate(make_request((*ids, *answer.ids), 1, 0, episode=str(ids)))
-        return engine.statistics["reused"]
-
-    assert served(run, cache_tokens=cache_tokens) == reused
+        assert engine.statistics["reused"] == reused
 
 
 @pytest.mark.parametrize(("total", "steps", "reused"), [(None, 9, 50), (80, 9, 50), (40, 26, 20), (16, 45, 10)])
-def test_requests_beyond_the_memory_wait_for_room(total, steps, reused, model, served, logprobs_of):
+async def test_requests_beyond_the_memory_wait_for_room(total, steps, reused, model, serving, agree):
     """Five requests of 8 ids and 8 new ones: a slot has 16 places."""
-    module, _ = model("qwen2")
-    source = random.Random(5)
-    contexts = [tuple(source.randrange(97) for _ in range(8)) for _ in range(5)]
-
-    async def run(engine):
-        requests = [make_request(ids, 8, 0, episode=str(ids)) for ids in contexts]
-        first = await engine.generate_batch(requests)
-        later = [
-            make_request((*r.ids, *a.ids[:3]), 1, 0, episode=r.episode) for r, a in zip(requests, first, strict=True)
-        ]
-        await engine.generate_batch(later)
-        return first, engine.statistics
-
-    answers, statistics = served(run, max_total_tokens=total)
-    for ids, answer in zip(contexts, answers, strict=True):
-        assert answer.logprobs == pytest.approx(logprobs_of(module, ids, answer.ids), abs=1e-4)
-    assert (statistics["steps"], statistics["reused"]) == (steps, reused)
+    requests = [make_request(ids, 8, 0, episode=str(ids)) for ids in drawn(5, *[8] * 5)]
+    async with serving(max_total_tokens=total) as engine:
+        answers = await engine.generate_batch(requests)
+        both = zip(requests, answers, strict=True)
+        await engine.generate_batch([make_request((*r.ids, *a.ids[:3]), 1, 0, episode=r.episode) for r, a in both])
+        assert (engine.statistics["steps"], engine.statistics["reused"]) == (steps, reused)
+    agree(model("qwen2")[0], [request.ids for request in requests], answers)
 
 
-def test_episodes_that_went_the_same_way_read_their_observation_once(model, served, prompts, logprobs_of):
-    module, _ = model("qwen2")
-
-    async def run(engine):
+async def test_episodes_that_went_the_same_way_read_their_observation_once(model, serving, prompts, agree):
+    async with serving() as engine:
         first = await engine.generate_batch([make_request(prompts[1], 4, 7, episode=str(n)) for n in range(3)])
         assert len({answer.ids for answer in first}) == 1
         context = (*prompts[1], *first[0].ids, 11, 12, 13)
-        requests = [make_request(context, 4, seed, episode=str(seed)) for seed in range(3)]
-        return requests, await engine.generate_batch(requests), engine.statistics
-
-    requests, answers, statistics = served(run)
-    for request, answer in zip(requests, answers, strict=True):
-        assert answer.logprobs == pytest.approx(logprobs_of(module, request.ids, answer.ids), abs=1e-4)
-    prompt, context = len(prompts[1]), len(requests[0].ids)
-    assert statistics["read"] == (prompt - 1) + (context - 1) - statistics["reused"]
-    assert statistics["shared"] == 2 * (prompt - 1) + 2 * (context - 1)
+        answers = await engine.generate_batch([make_request(context, 4, seed, episode=str(seed)) for seed in range(3)])
+        statistics = engine.statistics
+    agree(model("qwen2")[0], [context] * 3, answers)
+    once = len(prompts[1]) - 1 + len(context) - 1
+    assert statistics["read"] == once - statistics["reused"]
+    assert statistics["shared"] == 2 * once
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "qwen3", "llama", "gpt_neox"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_what_all_requests_begin_with_is_read_once(kind, dtype, model, served, logprobs_of, monkeypatch):
+async def test_what_all_requests_begin_with_is_read_once(kind, dtype, model, serving, logprobs_of, monkeypatch):
     """Three questions after one system prompt, eight samples of each; and one request that has nothing of it."""
     looks = []
 
@@ -198,23 +162,17 @@ def test_what_all_requests_begin_with_is_read_once(kind, dtype, model, served, l
         return attend_along_trunk(query, keys, values, unseen, trunk)
 
     monkeypatch.setattr("agent_r1_transformers.lean.attend_along_trunk", seen)
-    module, _ = model(kind)
-    source = random.Random(3)
-    system = tuple(source.randrange(97) for _ in range(70))
-    questions = [(*system, *(source.randrange(97) for _ in range(length))) for length in (9, 23, 30)]
-
-    async def run(engine):
-        requests = [make_request(ids, 9, seed, episode=f"{seed} {ids}") for ids in questions for seed in range(8)]
-        stranger = make_request(questions[1][5:40], 3, 0)
-        first = await asyncio.gather(engine.generate_batch(requests), engine.generate(stranger))
-        return requests, stranger, first, engine.statistics
-
-    requests, stranger, (answers, other), statistics = served(run, kind, dtype=dtype)
-    pairs = [*zip(requests, answers, strict=True), (stranger, other)]
+    system, *ends = drawn(3, 70, 9, 23, 30)
+    questions = [system + end for end in ends]
+    requests = [make_request(ids, 9, seed, episode=f"{seed} {ids}") for ids in questions for seed in range(8)]
+    stranger = make_request(questions[1][5:40], 3, 0)
+    async with serving(kind, dtype=dtype) as engine:
+        answers, other = await asyncio.gather(engine.generate_batch(requests), engine.generate(stranger))
+        statistics = engine.statistics
     gaps = []
-    for request, answer in pairs:
+    for request, answer in [*zip(requests, answers, strict=True), (stranger, other)]:
         assert answer.context == context_digest(request.ids)
-        expected = logprobs_of(module, request.ids, answer.ids)
+        expected = logprobs_of(model(kind)[0], request.ids, answer.ids)
         gaps += [abs(own - right) for own, right in zip(answer.logprobs, expected, strict=True)]
     if dtype == "float32":
         assert max(gaps) < 1e-4
@@ -227,46 +185,104 @@ def test_what_all_requests_begin_with_is_read_once(kind, dtype, model, served, l
         assert len(looks) == 6 * 3, "as soon as the stranger has left, every layer looks at the system prompt once"
 
 
-def test_release_drops_what_an_episode_kept(served, prompts):
-    async def run(engine):
+async def test_release_drops_what_an_episode_kept(serving, prompts):
+    async with serving() as engine:
         await engine.generate(make_request(prompts[1], 3, 0, episode="one"))
         await engine.release("one")
         await engine.release("never seen")
         await engine.generate(make_request(prompts[1], 3, 0, episode="one"))
-        return engine.statistics["reused"]
-
-    assert served(run) == 0
+        assert engine.statistics["reused"] == 0
 
 
-def test_episodes_that_were_begun_go_before_new_ones(served):
+async def test_episodes_that_were_begun_go_before_new_ones(serving):
     """Else new ones would take the places of those that wait for a tool, and all would read again."""
-    source = random.Random(8)
-    prompts = [tuple(source.randrange(97) for _ in range(30)) for _ in range(8)]
-
-    async def run(engine):
-        requests = [make_request(ids, 4, episode=str(ids)) for ids in prompts]
-        begun, new = requests[:2], requests[2:]
-        answers = await engine.generate_batch(begun)
-        turns = [
-            make_request((*one.ids, *answer.ids, 1, 2, 3), 4, episode=one.episode)
-            for one, answer in zip(begun, answers, strict=True)
-        ]
+    requests = [make_request(ids, 4, episode=str(ids)) for ids in drawn(8, *[30] * 8)]
+    begun, new = requests[:2], requests[2:]
+    async with serving(max_episodes=2) as engine:
+        both = zip(begun, await engine.generate_batch(begun), strict=True)
+        turns = [make_request((*one.ids, *answer.ids, 1, 2, 3), 4, episode=one.episode) for one, answer in both]
         await engine.generate_batch([*new, *turns])
-        return engine.statistics["reused"]
-
-    assert served(run, max_episodes=2) == 2 * (30 + 3), (
-        "a second turn reads neither its prompt nor its first answer again"
-    )
+        reused = engine.statistics["reused"]
+    assert reused == 2 * (30 + 3), "a second turn reads neither its prompt nor its first answer again"
 
 
-def test_long_contexts_are_read_in_chunks(model, served, logprobs_of, monkeypatch):
+async def test_long_contexts_are_read_in_chunks(model, serving, agree, monkeypatch):
     monkeypatch.setattr("agent_r1_transformers.batch._CHUNK", 16)
     monkeypatch.setattr("agent_r1_transformers.batch._TOKENS", 40)
-    module, _ = model("qwen2")
-    source = random.Random(2)
-    contexts = [tuple(source.randrange(97) for _ in range(length)) for length in (150, 33, 90, 17, 16, 2)]
+    contexts = drawn(2, 150, 33, 90, 17, 16, 2)
+    async with serving() as engine:
+        agree(model("qwen2")[0], contexts, await engine.generate_batch([make_request(i, 5, seed=1) for i in contexts]))
 
-    answers = served(lambda engine: engine.generate_batch([make_request(ids, 5, seed=1) for ids in contexts]))
-    for context, answer in zip(contexts, answers, strict=True):
-        assert answer.context == context_digest(context)
-        assert answer.logprobs == pytest.approx(logprobs_of(module, context, answer.ids), abs=1e-4)
+
+def row(ids: tuple[int, ...]) -> Row:
+    return Row(0, make_request(ids, 1))
+
+
+def alike(contexts: list[tuple[int, ...]]) -> int:
+    """How many ids all contexts begin with."""
+    return sum(1 for _ in takewhile(lambda ids: len(set(ids)) == 1, zip(*contexts, strict=False)))
+
+
+def shared(left: tuple[int, ...], right: tuple[int, ...]) -> int:
+    """What the tree may promise: all but the last id of equal contexts, else whole blocks."""
+    common = alike([left[:-1], right[:-1]])
+    return common if len(left) == len(right) == common + 1 else common // 16 * 16
+
+
+def contexts(source: random.Random, number: int) -> list[tuple[int, ...]]:
+    """Contexts that branch off one another at any place."""
+    made = [tuple(source.randrange(3) for _ in range(source.randrange(1, 90)))]
+    while len(made) < number:
+        old = source.choice(made)
+        stem = old[: source.randrange(len(old) + 1)]
+        made.append((*stem, *(source.randrange(3) for _ in range(source.randrange(1, 40)))))
+    return made
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_longest_common_beginning_is_found(seed: int) -> None:
+    source = random.Random(seed)
+    prefixes, inside = Prefixes(), list[Row]()
+    for ids in contexts(source, 60):
+        found, length = prefixes.find(ids)
+        assert length == max((shared(ids, other.request.ids) for other in inside), default=0)
+        if length:
+            assert found is not None
+            assert shared(ids, found.request.ids) == length
+        inside.append(row(ids))
+        prefixes.add(inside[-1])
+        if source.random() < 0.4:
+            prefixes.remove(inside.pop(source.randrange(len(inside))))
+        everywhere, ends = alike([one.request.ids[:-1] for one in inside]), {len(one.request.ids) for one in inside}
+        assert prefixes.trunk() == (everywhere if ends == {everywhere + 1} else everywhere // 16 * 16)
+    last = inside[-1].request.ids
+    for one in inside:
+        prefixes.remove(one)
+    assert (prefixes.find(last), prefixes.trunk()) == ((None, 0), 0), "something remains of rows that left"
+
+
+def test_equal_contexts_share_all_but_their_last_id() -> None:
+    prefixes = Prefixes()
+    rows = [row((5,) * 40), row((5,) * 40), row((5,) * 17)]
+    for one in rows:
+        prefixes.add(one)
+    assert prefixes.trunk() == 16
+    prefixes.remove(rows[2])
+    assert prefixes.trunk() == 39
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_attention_along_a_trunk_is_attention(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    rows, heads, new, width, span, trunk = 18, 2, 3, 8, 50, 33
+    keys, values = 2 * torch.randn(2, rows, heads, span + 7, width).to(dtype)[:, :, :, :span]
+    keys[:, :, :trunk], values[:, :, :trunk] = keys[:1, :, :trunk].clone(), values[:1, :, :trunk].clone()
+    query = 2 * torch.randn(rows, heads, new, width).to(dtype)
+    hidden = torch.arange(span) > torch.randint(trunk, span, (rows, 1, 1, 1))
+    unseen = torch.zeros(rows, 1, new, span, dtype=dtype).masked_fill(hidden, -torch.inf)
+    exact = scaled_dot_product_attention(query.double(), keys.double(), values.double(), attn_mask=unseen.double())
+    found = attend_along_trunk(query, keys, values, unseen, trunk)
+    assert found.dtype == dtype
+    usual = scaled_dot_product_attention(query, keys, values, attn_mask=unseen)
+    worst = (usual.double() - exact).abs().max()
+    assert (found.double() - exact).abs().max() <= max(2 * float(worst), 1e-6)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from agent_r1_vllm.engine import VllmEngine
 
 from agent_r1_core.contracts.engine import EngineModel
@@ -62,16 +61,3 @@ def prompts() -> list[tuple[int, ...]]:
     source = random.Random(1)
     made = [tuple(source.randrange(250) for _ in range(length)) for length in (5, 70, 1, 130, 33)]
     return [*made, made[1]]
-
-
-@pytest.fixture(scope="session")
-def logprobs_of() -> Callable[..., list[float]]:
-    """The model's own log-probs of `ids` after `context`, by one full forward pass."""
-
-    def score(module: Any, context: tuple[int, ...], ids: tuple[int, ...], temperature: float = 1.0) -> list[float]:
-        with torch.no_grad():
-            logits = module(torch.tensor([[*context, *ids]]), use_cache=False).logits[0, len(context) - 1 : -1]
-        table = torch.log_softmax(logits.float() / temperature, -1)
-        return table.gather(1, torch.tensor(ids)[:, None])[:, 0].tolist()
-
-    return score

@@ -1,16 +1,24 @@
-"""Turns, stops, aborts and bounds."""
+"""Turns, stops, aborts and bounds; after new weights all is sampled from them, and training agrees with its engine."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import math
+import os
 import random
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import ClassVar
 
+import psutil
 import pytest
+import torch
 from agent_r1_vllm.engine import VllmEngine
 
-from agent_r1_core.contracts.engine import context_digest
 from agent_r1_core.errors import EngineError
 from agent_r1_core.testing import EngineContract, make_request, tiny_tokenizer
 
@@ -21,75 +29,56 @@ class TestVllmEngine(EngineContract):
     sizes: ClassVar = {"hidden_size": 64, "num_attention_heads": 2, "num_key_value_heads": 1}
 
 
-def test_the_next_turn_finds_the_blocks_of_the_last_one(model, folder, serving, logprobs_of):
-    module, source = model(), random.Random(3)
-
-    async def run():
-        async with serving(folder()) as engine:
-            context = tuple(source.randrange(250) for _ in range(150))
-            first = await engine.generate(make_request(context, 100, 0, episode="one"))
-            longer = (*context, *first.ids, *(source.randrange(250) for _ in range(60)))
-            second = await engine.generate(make_request(longer, 20, 1, episode="one"))
-            await engine.release("one")
-            return longer, second, engine.statistics
-
-    context, answer, counts = asyncio.run(run())
-    assert answer.context == context_digest(context)
-    assert answer.logprobs == pytest.approx(logprobs_of(module, context, answer.ids), abs=1e-4)
+async def test_the_next_turn_finds_the_blocks_of_the_last_one(model, folder, serving, agree):
+    source = random.Random(3)
+    context = tuple(source.randrange(250) for _ in range(150))
+    async with serving(folder()) as engine:
+        first = await engine.generate(make_request(context, 100, 0, episode="one"))
+        longer = (*context, *first.ids, *(source.randrange(250) for _ in range(60)))
+        second = await engine.generate(make_request(longer, 20, 1, episode="one"))
+        await engine.release("one")
+        counts = engine.statistics
+    agree(model(), [longer], [second])
     assert counts["cached"] == 224, "seven whole blocks of 32 out of 249 ids"
     assert counts["context"] == 150 + 310
     assert counts["sampled"] == 120
 
 
-def test_bfloat16_stays_close_to_float32_and_keeps_no_tensor_of_the_caller(
-    model, folder, serving, prompts, logprobs_of
-):
-    async def run():
-        async with serving(folder(), dtype="bfloat16") as engine:
-            weights = {name: value.detach().bfloat16() for name, value in model(5).named_parameters()}
-            await engine.load_weights(weights, 1)
-            for value in weights.values():
-                value.mul_(-2)
-            return await engine.generate_batch([make_request(ids, 20, seed) for seed, ids in enumerate(prompts)])
-
+async def test_bfloat16_stays_close_to_float32_and_keeps_no_tensor(model, folder, serving, prompts, logprobs_of):
+    async with serving(folder(), dtype="bfloat16") as engine:
+        weights = {name: value.detach().bfloat16() for name, value in model(5).named_parameters()}
+        await engine.load_weights(weights, 1)
+        for value in weights.values():
+            value.mul_(-2)
+        answers = await engine.generate_batch([make_request(ids, 20, seed) for seed, ids in enumerate(prompts)])
     gaps = []
-    for context, answer in zip(prompts, asyncio.run(run()), strict=True):
+    for context, answer in zip(prompts, answers, strict=True):
         expected = logprobs_of(model(5), context, answer.ids)
         assert answer.logprobs == pytest.approx(expected, abs=0.3)
         gaps += [abs(math.exp(a) - math.exp(b)) for a, b in zip(answer.logprobs, expected, strict=True)]
     assert sum(gaps) / len(gaps) < 0.005, "the mean gap of probabilities is beyond what is healthy (LAW 2)"
 
 
-def test_more_context_than_a_step_reads_changes_no_sample(model, folder, serving, logprobs_of):
+async def test_more_context_than_a_step_reads_changes_no_sample(model, folder, serving, agree):
     """A seeded request cannot be read in chunks on a CPU."""
     source = random.Random(4)
     requests = [make_request(tuple(source.randrange(250) for _ in range(1500)), 5, seed) for seed in range(4)]
-
-    async def run():
-        async with serving(folder(), enable_prefix_caching=False) as engine:
-            together = await asyncio.gather(*(engine.generate(request) for request in requests))
-            return together, [await engine.generate(request) for request in requests]
-
-    together, alone = asyncio.run(run())
+    async with serving(folder(), enable_prefix_caching=False) as engine:
+        together = await asyncio.gather(*(engine.generate(request) for request in requests))
+        alone = [await engine.generate(request) for request in requests]
     assert [answer.ids for answer in together] == [answer.ids for answer in alone]
-    for request, answer in zip(requests, together, strict=True):
-        assert answer.logprobs == pytest.approx(logprobs_of(model(), request.ids, answer.ids), abs=1e-4)
+    agree(model(), [request.ids for request in requests], together)
 
 
-def test_stop_strings_end_with_the_whole_token_that_completes_one(folder, serving, prompts):
+async def test_stop_strings_end_with_the_whole_token_that_completes_one(folder, serving, prompts):
     tokenizer = tiny_tokenizer()
-
-    async def run():
-        async with serving(folder()) as engine:
-            free = await engine.generate(make_request(prompts[1], 200, 7))
-            pieces = [tokenizer.decode([token]) for token in free.ids]
-            plain = [len(piece) == 1 and piece.isascii() and piece.isprintable() for piece in pieces]
-            place = next(k for k in range(3, 199) if plain[k] and plain[k + 1])
-            wanted = ["".join(pieces[place : place + 2]), *[piece for piece in pieces if piece.startswith("<")][:1]]
-            cut = [await engine.generate(make_request(prompts[1], 200, 7, stop_strings=(text,))) for text in wanted]
-            return free, wanted, cut
-
-    free, wanted, cut = asyncio.run(run())
+    async with serving(folder()) as engine:
+        free = await engine.generate(make_request(prompts[1], 200, 7))
+        pieces = [tokenizer.decode([token]) for token in free.ids]
+        plain = [len(piece) == 1 and piece.isascii() and piece.isprintable() for piece in pieces]
+        place = next(k for k in range(3, 199) if plain[k] and plain[k + 1])
+        wanted = ["".join(pieces[place : place + 2]), *[piece for piece in pieces if piece.startswith("<")][:1]]
+        cut = [await engine.generate(make_request(prompts[1], 200, 7, stop_strings=(text,))) for text in wanted]
     for text, answer in zip(wanted, cut, strict=True):
         assert answer.finish == "stop"
         assert answer.ids == free.ids[: len(answer.ids)]
@@ -98,53 +87,156 @@ def test_stop_strings_end_with_the_whole_token_that_completes_one(folder, servin
         assert text not in tokenizer.decode(answer.ids[:-1])
 
 
-def test_cancelling_aborts_the_request_alone(folder, serving, prompts):
-    async def run():
-        async with serving(folder()) as engine:
-            endless = asyncio.ensure_future(engine.generate(make_request(prompts[0], 4000, 1)))
-            other = asyncio.ensure_future(engine.generate(make_request(prompts[1], 30, 2)))
-            await engine.generate(make_request(prompts[3], 5, 3))
-            endless.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await endless
-            kept = await other
-            alone = await engine.generate(make_request(prompts[1], 30, 2))
-            assert not engine._worker.backend.busy
-            return kept, alone, engine.statistics
-
-    kept, alone, counts = asyncio.run(run())
-    assert kept.ids == alone.ids
+async def test_cancelling_aborts_the_request_alone(folder, serving, prompts):
+    async with serving(folder()) as engine:
+        endless = asyncio.ensure_future(engine.generate(make_request(prompts[0], 4000, 1)))
+        other = asyncio.ensure_future(engine.generate(make_request(prompts[1], 30, 2)))
+        await engine.generate(make_request(prompts[3], 5, 3))
+        endless.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await endless
+        kept = await other
+        assert kept.ids == (await engine.generate(make_request(prompts[1], 30, 2))).ids
+        assert not engine._worker.backend.busy
+        counts = engine.statistics
     assert counts["aborted"] == 1
     assert counts["sampled"] == 30 + 5 + 30
 
 
-def test_positions_bound_a_request(folder, serving, prompts):
-    async def run():
-        async with serving(folder(), max_model_len=64, tokens=False) as engine:
-            short = await engine.generate(make_request(prompts[4], 100, 0))
-            refused = {
-                "has no ids": make_request((), 1, 0),
-                "130 ids leaves no room in the 64 positions": make_request(prompts[3], 1, 0),
-                "id 999 is outside": make_request((1,), 1, 0, stop_ids=(999,)),
-                "without a tokenizer": make_request((1,), 1, 0, stop_strings=("a",)),
-            }
-            for words, request in refused.items():
-                with pytest.raises(EngineError, match=words):
-                    await engine.generate(request)
-            return short, await engine.generate(make_request((1,), 1, 0))
-
-    short, after = asyncio.run(run())
+async def test_positions_bound_a_request(folder, serving, prompts):
+    refused = {
+        "has no ids": make_request((), 1, 0),
+        "130 ids leaves no room in the 64 positions": make_request(prompts[3], 1, 0),
+        "id 999 is outside": make_request((1,), 1, 0, stop_ids=(999,)),
+        "without a tokenizer": make_request((1,), 1, 0, stop_strings=("a",)),
+    }
+    async with serving(folder(), max_model_len=64, tokens=False) as engine:
+        short = await engine.generate(make_request(prompts[4], 100, 0))
+        for words, request in refused.items():
+            with pytest.raises(EngineError, match=words):
+                await engine.generate(request)
+        assert len((await engine.generate(make_request((1,), 1, 0))).ids) == 1
     assert (len(short.ids), short.finish) == (64 - 33, "length")
-    assert len(after.ids) == 1
 
 
-def test_a_deterministic_engine_repeats_itself_to_the_bit_whatever_it_did_before(folder, serving, prompts):
+async def test_a_deterministic_engine_repeats_itself_to_the_bit_whatever_it_did_before(folder, serving, prompts):
     requests = [make_request(ids, 12, seed) for seed, ids in enumerate(prompts)]
-
-    async def run(before):
+    answers = []
+    for before in ([], requests[:2]):
         async with serving(folder(), deterministic=True) as engine:
             for request in before:
                 await engine.generate(request)
-            return await engine.generate_batch(requests)
+            answers.append(await engine.generate_batch(requests))
+    assert answers[0] == answers[1]
 
-    assert asyncio.run(run([])) == asyncio.run(run(requests[:2]))
+
+def weights_of(module):
+    return dict(module.named_parameters())
+
+
+async def until_sampling(engine):
+    """Wait until the requests in flight have sampled for a while; the worker's own thread goes on meanwhile."""
+    backend = engine._worker.backend
+    states = backend._llm.output_processor.request_states
+    while not states or min(len(state.detokenizer.output_token_ids) for state in list(states.values())) < 5:
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("tie", [True, False])
+async def test_log_probs_are_those_of_the_new_weights(tie, model, folder, serving, prompts, agree):
+    """Twice, and with contexts whose old keys and values the prefix cache still held."""
+    requests = [make_request(ids, 10, number, 0.7) for number, ids in enumerate(prompts)]
+    async with serving(folder(tie)) as engine:
+        for version, seed in enumerate((0, 5, 6)):
+            if version:
+                await engine.load_weights(weights_of(model(seed, tie)), version)
+            answers = await engine.generate_batch(requests)
+            agree(model(seed, tie), prompts, answers, 0.7)
+            assert {answer.version for answer in answers} == {version}
+
+
+@pytest.mark.parametrize("tie", [True, False])
+async def test_requests_in_flight_go_on_with_the_new_weights(tie, model, folder, serving, prompts, logprobs_of):
+    async with serving(folder(tie)) as engine:
+        requests = [make_request(ids, 250, seed) for seed, ids in enumerate(prompts)]
+        running = [asyncio.ensure_future(engine.generate(request)) for request in requests]
+        await until_sampling(engine)
+        await engine.load_weights(weights_of(model(5, tie)), 4)
+        answers = await asyncio.gather(*running)
+    for request, answer in zip(requests, answers, strict=True):
+        before, after = (logprobs_of(model(seed, tie), request.ids, answer.ids) for seed in (0, 5))
+        claims = enumerate(zip(answer.logprobs, before, strict=True))
+        switch = next(place for place, (claimed, value) in claims if abs(claimed - value) > 1e-4)
+        assert 0 < switch < 250, "the weights came before the first id, or after the last"
+        assert answer.logprobs[switch:] == pytest.approx(after[switch:], abs=1e-4)
+        assert (answer.version, answer.versions) == (4, ((0, switch), (4, 250 - switch)))
+
+
+async def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(model, folder, serving, prompts, agree):
+    good = weights_of(model(5))
+    name = "model.norm.weight"
+    embedding = good["model.embed_tokens.weight"]
+    wrong = {
+        "unknown names, first model.nrom.weight": {**good, "model.nrom.weight": good[name]},
+        "has shape \\[3\\]": {**good, name: torch.zeros(3)},
+        "lack 1 of the model's parameters, first model.norm.weight": {k: v for k, v in good.items() if k != name},
+        "different values for model.embed_tokens.weight": {**good, "lm_head.weight": embedding + 1},
+    }
+    async with serving(folder()) as engine:
+        for words, weights in wrong.items():
+            with pytest.raises(EngineError, match=words):
+                await engine.load_weights(weights, 1)
+        kept = await engine.generate(make_request(prompts[1], 10, 0))
+        await engine.load_weights({**good, "lm_head.weight": embedding}, 2)
+        changed = await engine.generate(make_request(prompts[1], 10, 0))
+    assert kept.version == 0
+    agree(model(0), [prompts[1]], [kept])
+    agree(model(5), [prompts[1]], [changed])
+
+
+OVERRIDES = (
+    "engine.name=vllm",
+    "engine.kv_cache_memory=0.25",
+    "training.steps=2",
+    "training.tasks_per_step=4",
+    "training.samples_per_task=4",
+    "evaluation={every: 0, at_start: false, at_end: false}",
+    "checkpoint.best=null",
+    "threads=1",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("processes", "dtype"), [("in_process", "bfloat16"), ("separate", "float32")])
+def test_training_agrees_with_its_engine_and_leaves_nothing(processes: str, dtype: str, tmp_path: Path) -> None:
+    command = [str(Path(sys.executable).with_name("agent-r1")), "train", "default", *OVERRIDES]
+    command += [f"engine.processes={processes}", f"model.dtype={dtype}", f"run.dir={tmp_path}", "run.name=one"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as run:
+        try:
+            said, narrated = run.communicate(timeout=300)
+            left = still_running(run.pid)
+        finally:
+            if run.poll() is None:
+                os.killpg(run.pid, signal.SIGKILL)
+    assert run.returncode == 0, narrated
+    assert not left, f"the run left processes behind: {left}"
+    assert "vllm" not in said.lower(), f"vLLM spoke on stdout:\n{said}"
+    steps = [json.loads(line) for line in (tmp_path / "one" / "metrics.jsonl").read_text().splitlines()]
+    assert len(steps) == 2
+    for metrics in steps:
+        if "prob_gap" in metrics:
+            assert metrics["prob_gap"] < (0.005 if dtype == "bfloat16" else 1e-5)
+            assert metrics["logprob_gap"] < (0.05 if dtype == "bfloat16" else 1e-4)
+    assert "prob_gap" in steps[0], "no group had a spread of rewards, so that the gap was not measured"
+
+
+def still_running(session: int) -> list[str]:
+    """Command lines in a session; a process that has ended has none."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, ProcessLookupError):
+            if os.getsid(process.pid) == session:
+                found.append(" ".join(process.cmdline()))
+    return [command for command in found if command]

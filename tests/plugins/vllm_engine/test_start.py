@@ -65,38 +65,31 @@ def test_options_that_depend_on_each_other():
     assert "gpu_memory_utilization" in VllmEngine.idle_options(VllmEngine.Config(kv_cache_memory=1))
 
 
-def test_an_engine_that_is_not_running_says_so(folder, serving):
-    async def run():
-        with pytest.raises(EngineError, match=r"await start\(model\) first"):
-            await VllmEngine().generate(make_request((1,), 1, 0))
-        async with serving(folder()) as engine:
-            worker = engine._worker
-            waiting = asyncio.ensure_future(engine.generate(make_request((1,), 4000, 0)))
-            await engine.generate(make_request((2,), 1, 0))
-        with pytest.raises(EngineError, match="is closed"):
-            await waiting
-        with pytest.raises(EngineError, match="is closed"):
-            worker.submit([make_request((1,), 1, 0)])
-
-    asyncio.run(run())
+async def test_an_engine_that_is_not_running_says_so(folder, serving):
+    with pytest.raises(EngineError, match=r"await start\(model\) first"):
+        await VllmEngine().generate(make_request((1,), 1, 0))
+    async with serving(folder()) as engine:
+        worker = engine._worker
+        waiting = asyncio.ensure_future(engine.generate(make_request((1,), 4000, 0)))
+        await engine.generate(make_request((2,), 1, 0))
+    with pytest.raises(EngineError, match="is closed"):
+        await waiting
+    with pytest.raises(EngineError, match="is closed"):
+        worker.submit([make_request((1,), 1, 0)])
 
 
-def test_the_process_around_it_stays_as_it_was(folder, serving):
+async def test_the_process_around_it_stays_as_it_was(folder, serving):
     set_num_threads, threads = torch.set_num_threads, torch.get_num_threads()
     random.seed(1)
     np.random.seed(2)
     torch.manual_seed(3)
     wanted = surroundings()
-
-    async def run():
+    try:
         async with serving(folder()) as engine:
             assert surroundings() == wanted
             await engine.generate(make_request((1, 2), 3, 0))
             torch.set_num_threads(threads + 1)
             assert torch.get_num_threads() == threads + 1, "vLLM took the choice of threads away"
-
-    try:
-        asyncio.run(run())
     finally:
         set_num_threads(threads)
     assert torch.set_num_threads is set_num_threads
@@ -150,38 +143,30 @@ def test_a_sleeping_engine_wakes_for_its_weights_and_then_for_its_cache(folder, 
 
 
 @pytest.mark.slow
-def test_separate_processes_serve_the_same_until_they_die(model, folder, serving, prompts, logprobs_of):
+async def test_separate_processes_serve_the_same_until_they_die(model, folder, serving, prompts, logprobs_of, agree):
     old, new = model(0), model(5)
+    requests = [make_request(ids, 10, seed, 0.7) for seed, ids in enumerate(prompts)]
+    async with serving(folder(), processes="separate") as engine:
+        agree(old, prompts, await engine.generate_batch(requests), 0.7)
 
-    async def run():
-        async with serving(folder(), processes="separate") as engine:
-            requests = [make_request(ids, 10, seed, 0.7) for seed, ids in enumerate(prompts)]
-            for request, answer in zip(requests, await engine.generate_batch(requests), strict=True):
-                expected = logprobs_of(old, request.ids, answer.ids, 0.7)
-                assert answer.logprobs == pytest.approx(expected, abs=1e-4)
+        endless = asyncio.ensure_future(engine.generate(make_request(prompts[0], 4000, 1)))
+        running = asyncio.ensure_future(engine.generate(make_request(prompts[1], 300, 2)))
+        await engine.generate(make_request(prompts[3], 20, 3))
+        await engine.load_weights(dict(new.named_parameters()), 1)
+        endless.cancel()
+        answer = await running
+        assert engine.statistics["aborted"] == 1
+        assert answer.version == 1
+        assert answer.logprobs[-100:] == pytest.approx(logprobs_of(new, prompts[1], answer.ids)[-100:], abs=1e-4)
+        agree(new, [prompts[1]], [await engine.generate(make_request(prompts[1], 20, 2))])
 
-            endless = asyncio.ensure_future(engine.generate(make_request(prompts[0], 4000, 1)))
-            running = asyncio.ensure_future(engine.generate(make_request(prompts[1], 300, 2)))
-            await engine.generate(make_request(prompts[3], 20, 3))
-            await engine.load_weights(dict(new.named_parameters()), 1)
-            endless.cancel()
-            answer = await running
-            assert engine.statistics["aborted"] == 1
-            assert answer.version == 1
-            assert answer.logprobs[-100:] == pytest.approx(logprobs_of(new, prompts[1], answer.ids)[-100:], abs=1e-4)
-            fresh = await engine.generate(make_request(prompts[1], 20, 2))
-            assert fresh.logprobs == pytest.approx(logprobs_of(new, prompts[1], fresh.ids), abs=1e-4)
-
-            [core] = multiprocessing.active_children()
-            os.kill(core.pid, signal.SIGINT)
-            await engine.generate(make_request(prompts[1], 20, 2))
-            endless = asyncio.ensure_future(engine.generate(make_request(prompts[0], 4000, 1)))
-            await engine.generate(make_request(prompts[1], 3, 1))
-            core.kill()
+        [core] = multiprocessing.active_children()
+        os.kill(core.pid, signal.SIGINT)
+        await engine.generate(make_request(prompts[1], 20, 2))
+        endless = asyncio.ensure_future(engine.generate(make_request(prompts[0], 4000, 1)))
+        await engine.generate(make_request(prompts[1], 3, 1))
+        core.kill()
+        for ended in (endless, engine.load_weights({}, 2)):
             with pytest.raises(EngineError, match="the vllm engine stopped"):
-                await endless
-            with pytest.raises(EngineError, match="the vllm engine stopped"):
-                await engine.load_weights({}, 2)
-
-    asyncio.run(run())
+                await ended
     assert multiprocessing.active_children() == []

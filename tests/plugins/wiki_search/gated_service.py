@@ -28,18 +28,15 @@ class Gated:
         sys.stdin.readline()
 
     def search(self, queries: Sequence[str], top_k: int) -> list[list[Hit]]:
-        """One hit for each query."""
         sys.stdin.readline()
         if "bad" in queries:
             raise ValueError("a bad query")
         return [[Hit(Passage(query, "." * (LONG if query == "long" else 1)), 1.0)] for query in queries]
 
     def facts(self) -> dict[str, Any]:
-        """How it searches."""
         return {"backend": "gated"}
 
     def close(self) -> None:
-        """Say so."""
         print("closed", flush=True)
 
 

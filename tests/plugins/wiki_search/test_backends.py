@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agent_r1_wiki_search import backends, packages
-from agent_r1_wiki_search.building import build_index, file_source
-from agent_r1_wiki_search.plans import Plan, parts_of
 from agent_r1_wiki_search.tool import WikiSearch, make_excerpt
 from pydantic import ValidationError
 from tokenizers import Tokenizer
@@ -21,88 +19,72 @@ from agent_r1_core.tools.tool_runner import ToolRunner
 
 pytestmark = pytest.mark.usefixtures("_tantivy")
 
-PASSAGES = [
-    Passage("Oslo", "The capital of Norway."),
-    Passage("Bamako", "The seat of government of Mali."),
-    Passage("Waltz", "A dance in triple time."),
-]
 
-
-def opened(folder: Path, **options: Any) -> WikiSearch:
-    tool = WikiSearch(WikiSearch.Config(**options))
-    tool.open(ToolResources(str(folder / "cache"), {"train": lambda: PASSAGES}))
-    return tool
-
-
-def titles(tool: WikiSearch, query: str) -> list[str]:
+def found(tool: WikiSearch, query: str) -> list[str]:
     return [passage.title for passage in tool.search(query, 3)]
 
 
-@pytest.fixture
-def index(tmp_path: Path, write_corpus: Any, minilm: str) -> Path:
-    build_index(file_source(write_corpus(PASSAGES)), parts_of(Plan("hybrid", model=minilm)), tmp_path / "index")
-    return tmp_path / "index"
-
-
-def test_an_index_folder_is_searched_as_the_backend_says(tmp_path: Path, index: Path) -> None:
+def test_an_index_folder_is_searched_as_the_backend_says(opened: Any, index: Path) -> None:
     query = "Norway's main town"
-    found = {backend: opened(tmp_path, backend=backend, index=str(index)) for backend in ("tantivy", "dense", "hybrid")}
-    assert titles(found["tantivy"], query) == ["Oslo"]
-    assert titles(found["dense"], query)[0] == titles(found["hybrid"], query)[0] == "Oslo"
-    facts = {backend: tool.describe() or {} for backend, tool in found.items()}
-    assert {backend: said["backend"] for backend, said in facts.items()} == {backend: backend for backend in found}
-    assert {said["hash"] for said in facts.values()} == {opened(tmp_path).describe()["hash"]}  # type: ignore[index]
-    for tool in found.values():
+    tools = {backend: opened(backend=backend, index=str(index)) for backend in ("tantivy", "dense", "hybrid")}
+    assert found(tools["tantivy"], query) == ["Oslo"]
+    for backend in ("dense", "hybrid"):
+        assert (found(tools[backend], query)[0], len(found(tools[backend], query))) == ("Oslo", 3)
+    facts = {backend: tool.describe() or {} for backend, tool in tools.items()}
+    assert {backend: said["backend"] for backend, said in facts.items()} == {backend: backend for backend in tools}
+    hybrid = json.loads(json.dumps(facts["hybrid"]))
+    assert (hybrid["lexical"], hybrid["rrf_k"], hybrid["rrf_weights"]) == ("tantivy", 10, [1.0, 1.0])
+    assert len(hybrid["weights"]) == 32, "the hash of the encoder"
+    assert {said["hash"] for said in facts.values()} == {opened().describe()["hash"]}  # type: ignore[index]
+    for tool in tools.values():
         tool.close()
         assert tool.describe() is None
 
 
-def test_weights_decide_whom_a_hybrid_believes(tmp_path: Path, index: Path) -> None:
+def test_weights_decide_whom_a_hybrid_believes(opened: Any, index: Path) -> None:
     query = "a capital movement for two in the ballroom"
-    words = opened(tmp_path, backend="hybrid", index=str(index), rrf_weights=(1, 0))
-    vectors = opened(tmp_path, backend="hybrid", index=str(index), rrf_weights=(0, 1))
-    assert (titles(words, query)[0], titles(vectors, query)[0]) == ("Oslo", "Waltz")
+    words = opened(backend="hybrid", index=str(index), rrf_weights=(1, 0))
+    vectors = opened(backend="hybrid", index=str(index), rrf_weights=(0, 1))
+    assert (found(words, query)[0], found(vectors, query)[0]) == ("Oslo", "Waltz")
 
 
 def test_without_an_index_a_small_corpus_is_indexed_once(
-    tmp_path: Path, minilm: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    opened: Any, tmp_path: Path, minilm: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for backend in ("tantivy", "dense", "hybrid"):
         options = {} if backend == "tantivy" else {"model": minilm}
-        assert titles(opened(tmp_path, backend=backend, **options), "Mali government")[0] == "Bamako"
+        assert found(opened(backend=backend, **options), "Mali government")[0] == "Bamako"
     assert caplog.text.count("indexing 3 passages, once") == 2, "hybrid takes the vectors that dense made"
     monkeypatch.setattr(backends, "build_index", lambda *_, **__: pytest.fail("an index was built again"))
-    assert titles(opened(tmp_path, backend="dense", model=minilm), "Mali")[0] == "Bamako"
+    assert found(opened(backend="dense", model=minilm), "Mali")[0] == "Bamako"
     monkeypatch.undo()
     (file,) = (tmp_path / "cache" / "wiki_search").glob("*/dense/embeddings.f16")
     file.write_bytes(file.read_bytes()[:-2])
-    assert titles(opened(tmp_path, backend="dense", model=minilm), "Mali")[0] == "Bamako"
+    assert found(opened(backend="dense", model=minilm), "Mali")[0] == "Bamako"
     assert "embeddings.f16 has 2,302 bytes, not 2,304" in caplog.text
 
 
-def test_an_index_of_another_corpus_is_refused(tmp_path: Path, index: Path, write_corpus: Any) -> None:
-    same, other = write_corpus([*PASSAGES, PASSAGES[0]], "same.jsonl"), write_corpus(PASSAGES[::-1], "other.jsonl")
-    assert titles(opened(tmp_path, backend="tantivy", index=str(index), corpus=str(same)), "Mali") == ["Bamako"]
+def test_an_index_of_another_corpus_is_refused(opened: Any, places: Any, index: Path, write_corpus: Any) -> None:
+    same, other = write_corpus([*places, places[0]], "same.jsonl"), write_corpus(places[::-1], "other.jsonl")
+    assert found(opened(backend="tantivy", index=str(index), corpus=str(same)), "Mali") == ["Bamako"]
     with pytest.raises(ConfigError, match=r"was built from other passages than those of .*other\.jsonl"):
-        opened(tmp_path, backend="tantivy", index=str(index), corpus=str(other))
+        opened(backend="tantivy", index=str(index), corpus=str(other))
 
 
-def test_an_isolated_tool_searches_an_index_and_counts_tokens(tmp_path: Path, index: Path, root: Path) -> None:
+async def test_an_isolated_tool_searches_an_index_and_counts_tokens(tmp_path: Path, index: Path, root: Path) -> None:
     tool = WikiSearch(WikiSearch.Config(backend="tantivy", index=str(index), max_tokens=2))
     tool.name = "wiki_search"
     runner = ToolRunner({"wiki_search": tool}, {"wiki_search": 30.0}, {"wiki_search": "process"})
     resources = ToolResources(str(tmp_path), {}, None, str(root / "agent_r1_core" / "bundled" / "tiny"))
 
-    async def searched() -> str:
+    for _ in range(2):
         await runner.start(resources)
         try:
             context = ToolContext("e", 0, make_task(), random.Random(0))
-            return (await runner.call(ToolCall("wiki_search", {"query": "Norway"}), context)).text
+            text = (await runner.call(ToolCall("wiki_search", {"query": "Norway"}), context)).text
         finally:
             await runner.close()
-
-    assert asyncio.run(searched()).startswith("Oslo\n")
-    assert asyncio.run(searched()).endswith(" ...")
+        assert (text[:5], text[-4:]) == ("Oslo\n", " ...")
 
 
 TEXT = "Žluťoučký kůň 🐎 says <|im_end|> and <tool_call> twice: it gallops unbelievably."
@@ -126,16 +108,16 @@ def test_a_text_has_at_most_so_many_tokens_of_the_policys_tokenizer(root: Path) 
 
 
 @pytest.mark.parametrize(("show", "text"), [("both", "Oslo\nThe ..."), ("titles", "Oslo"), ("texts", "The ...")])
-def test_titles_texts_or_both_are_shown(tmp_path: Path, show: str, text: str) -> None:
+def test_titles_texts_or_both_are_shown(opened: Any, show: str, text: str) -> None:
     limit = {} if show == "titles" else {"max_characters": 4}
     context: Any = None
-    tool = opened(tmp_path, show=show, **limit)
+    tool = opened(show=show, **limit)
     assert tool.run(WikiSearch.Arguments(query="capital"), context) == text
 
 
-def test_tokens_are_not_counted_without_the_policys_tokenizer(tmp_path: Path) -> None:
+def test_tokens_are_not_counted_without_the_policys_tokenizer(opened: Any, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="max_tokens counts with the policy's tokenizer, but no policy is at hand"):
-        opened(tmp_path, max_tokens=5)
+        opened(max_tokens=5)
     with pytest.raises(ConfigError, match=r"has no tokenizer\.json; set max_characters"):
         make_excerpt(WikiSearch.Config(max_tokens=5), str(tmp_path))
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
-import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -46,48 +43,12 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from agent_r1_wiki_search import building, passages, tantivy_part
-from agent_r1_core import Work
-from agent_r1_wiki_search.building import build_index, file_source
-
-passages.MOST_PASSAGES, tantivy_part._COMMIT = 1000, 2000
-corpus, label, moment = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
-
-def kill(*arguments):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-if label == "publishing":
-    building.os.rename = kill
-
-advance = Work.advance
-
-def killing(work, count=1):
-    advance(work, count)
-    if work.what.startswith(label) and work.done >= moment * work.total:
-        kill()
-
-Work.advance = killing
-build_index(file_source(corpus), [tantivy_part.TantivyPart()], corpus.with_name("index"), print)
-"""
-
-
-def killed(corpus: Path, label: str, moment: float) -> None:
-    """Build in a process that is killed when such a share is done, or when all is done but the name."""
-    command = [sys.executable, "-c", KILLED, str(corpus), label, str(moment)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "moments", [[("reading", 0.5)], [("indexing words", 0.9), ("indexing words", 0.98)], [("publishing", 1)]]
 )
 def test_a_killed_build_is_invisible_and_goes_on_where_it_stopped(
-    tmp_path: Path, write_corpus: Any, monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, float]]
+    tmp_path: Path, write_corpus: Any, killed: Any, monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, float]]
 ) -> None:
     towns = numbered(5000)
     corpus = write_corpus(towns)
@@ -177,7 +138,7 @@ def test_repeated_passages_are_left_out_and_counted(write_corpus: Any, monkeypat
     assert (manifest.passages, manifest.repeated, manifest.hash) == (6, 4, corpus_hash(towns))
 
 
-def test_another_build_with_other_options_is_not_continued(write_corpus: Any) -> None:
+def test_another_build_with_other_options_is_not_continued(write_corpus: Any, killed: Any) -> None:
     corpus = write_corpus(numbered(3000))
     killed(corpus, "indexing words", 0.5)
     with pytest.raises(ConfigError, match=r"has other options .stemmer False, not True.; give the same ones"):
@@ -214,9 +175,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("towns", "kept"), [(100_000, False), (50_000, True)])
-def test_a_full_disk_is_one_sentence_and_only_whole_parts_stay(
-    small_disk: Path, write_corpus: Any, towns: int, kept: bool
-) -> None:
+def test_a_full_disk_is_told_and_whole_parts_stay(small_disk: Path, write_corpus: Any, towns: int, kept: bool) -> None:
     corpus, said = file_source(write_corpus(numbered(towns))), []
     with pytest.raises(TaskError, match=r"building cannot be written .No space left on device.; free space"):
         build_index(corpus, [TantivyPart()], small_disk / "index", said.append)

@@ -1,12 +1,13 @@
-"""Corpora, the cache of answers, and the commands of the plugin in processes of their own."""
+"""Concurrent requests become one call of the searcher; the cache of answers, corpora and the commands."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-import os
-import subprocess
-import sys
+import threading
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,71 +17,152 @@ from agent_r1_wiki_search.corpus import stream_corpus
 from agent_r1_wiki_search.remote import AnswerCache
 from agent_r1_wiki_search.searcher import Hit
 from agent_r1_wiki_search.serve_command import serve
+from agent_r1_wiki_search.service.batching import Batcher, BatchLimits, QueueFull
 
-from agent_r1_core import Passage, TaskError
+from agent_r1_core import Passage
 from agent_r1_core.testing import CommandContract
 
 
-class TestBuild(CommandContract):
-    component = build
+class Gated:
+    """Waits in its first call until it is let go; records its calls."""
+
+    def __init__(self) -> None:
+        self.begun, self.gate = threading.Event(), threading.Event()
+        self.calls: list[tuple[list[str], int]] = []
+        self.closed_by: str | None = None
+
+    def search(self, queries: Sequence[str], top_k: int) -> list[list[Hit]]:
+        self.calls.append((list(queries), top_k))
+        self.begun.set()
+        self.gate.wait()
+        if "bad" in queries:
+            raise ValueError("bad")
+        return [[Hit(Passage(query, ""), float(number)) for number in range(top_k)] for query in queries]
+
+    def facts(self) -> dict[str, Any]:
+        return {}
+
+    def close(self) -> None:
+        self.closed_by = threading.current_thread().name
 
 
-class TestServe(CommandContract):
-    component = serve
+@asynccontextmanager
+async def batching(searcher: Gated, limits: BatchLimits) -> AsyncIterator[Batcher]:
+    """A batcher that is ended well."""
+    batcher = Batcher(lambda: searcher, limits, lambda queries, seconds: None)
+    await batcher.start()
+    try:
+        yield batcher
+    finally:
+        await batcher.idle()
+        batcher.end()
+        assert batcher.join(60)
+        assert batcher.waiting == 0
+        assert searcher.closed_by == "wiki-search"
 
 
-class TestQuery(CommandContract):
-    component = query
+async def batched(limits: BatchLimits, requests: Sequence[tuple[Sequence[str], int]]) -> tuple[Gated, list[Any]]:
+    """The answers to requests that come while the searcher is busy with another one."""
+    searcher = Gated()
+    async with batching(searcher, limits) as batcher:
+        first = asyncio.create_task(batcher.search(["first"], 1))
+        await asyncio.to_thread(searcher.begun.wait)
+        rest = [asyncio.create_task(batcher.search(*request)) for request in requests]
+        await asyncio.sleep(0)
+        searcher.gate.set()
+        await first
+        return searcher, await asyncio.gather(*rest, return_exceptions=True)
 
 
-class TestBench(CommandContract):
-    component = bench
+def found(answer: list[list[Hit]]) -> list[tuple[str, int]]:
+    return [(hits[0].passage.title, len(hits)) for hits in answer]
 
 
-def command(*words: Any) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    line = [sys.executable, "-m", "agent_r1_cli", "wiki", *map(str, words)]
-    return subprocess.run(line, env=environment, capture_output=True, text=True)
+async def test_what_comes_while_it_searches_is_searched_together_and_everybody_gets_their_own() -> None:
+    requests = [(["a", "b"], 2), (["c"], 3), (["d"], 2)]
+    searcher, answers = await batched(BatchLimits(), requests)
+    assert [found(answer) for answer in answers] == [[("a", 2), ("b", 2)], [("c", 3)], [("d", 2)]]
+    assert searcher.calls == [(["first"], 1), (["a", "b", "d"], 2), (["c"], 3)]
+
+
+async def test_a_batch_has_at_most_its_size_and_keeps_a_request_whole() -> None:
+    requests = [(["a", "b"], 1), (["c", "d"], 1), (["e"], 1), (["f", "g", "h", "i"], 1)]
+    searcher, answers = await batched(BatchLimits(size=3), requests)
+    assert [queries for queries, _ in searcher.calls[1:]] == [["a", "b"], ["c", "d", "e"], ["f", "g", "h", "i"]]
+    assert [len(answer) for answer in answers] == [2, 2, 1, 4]
+
+
+async def test_only_the_query_at_fault_fails_and_a_full_queue_takes_nothing_more() -> None:
+    _, answers = await batched(BatchLimits(waiting=4), [(["a"], 1), (["bad"], 1), (["b"], 1), (["c"], 1)])
+    assert [found(answers[0]), found(answers[2])] == [[("a", 1)], [("b", 1)]]
+    assert [type(answers[1]), type(answers[3])] == [ValueError, QueueFull]
+
+
+async def test_a_request_waits_for_others_while_nothing_is_searched() -> None:
+    searcher = Gated()
+    searcher.gate.set()
+    async with batching(searcher, BatchLimits(size=3, wait=60)) as batcher:
+        first = asyncio.create_task(batcher.search(["a"], 1))
+        while not first.done() and (batcher.waiting == 0 or not batcher._inbox.empty()):  # the thread takes it
+            await asyncio.sleep(0)
+        await asyncio.gather(first, *(batcher.search([query], 1) for query in "bc"))
+    assert searcher.calls == [(["a", "b", "c"], 1)]
+
+
+async def test_a_searcher_that_cannot_be_loaded_says_why() -> None:
+    def load() -> Any:
+        raise OSError("no such index")
+
+    batcher = Batcher(load, BatchLimits(), lambda queries, seconds: None)
+    with pytest.raises(OSError, match="no such index"):
+        await batcher.start()
+    assert batcher.join(60)
+
+
+class TestCommands(CommandContract):
+    components = (build, serve, query, bench)
 
 
 @pytest.mark.usefixtures("_tantivy")
-def test_an_index_is_built_queried_and_measured(tmp_path: Path, write_corpus: Any) -> None:
+def test_an_index_is_built_queried_and_measured(agent_r1: Any, tmp_path: Path, write_corpus: Any) -> None:
     corpus = write_corpus([Passage("Oslo", "The capital of Norway."), Passage("Lyon", "A city.")])
-    done = command("build", corpus, tmp_path / "index")
-    assert done.returncode == 0, done.stderr
+    done = agent_r1("wiki", "build", corpus, tmp_path / "index")
+    assert done.exit_code == 0, done.stderr
     assert f"{tmp_path}/index: 2 passages for tantivy" in done.stdout
     assert done.stderr == "", "nothing took long"
-    shown = command("query", tmp_path / "index", "Norway's capital?")
+    shown = agent_r1("wiki", "query", tmp_path / "index", "Norway's capital?")
     assert shown.stdout.endswith("  Oslo\nThe capital of Norway.\n")
-    answer = json.loads(command("query", tmp_path / "index", "Norway", "--json").stdout)
+    answer = json.loads(agent_r1("wiki", "query", tmp_path / "index", "Norway", "--json").stdout)
     assert [hit["title"] for hit in answer["hits"]] == ["Oslo"]
     assert answer["facts"]["corpus"] == str(corpus)
-    measured = command("bench", tmp_path / "index").stdout
+    measured = agent_r1("wiki", "bench", tmp_path / "index").stdout
     assert "own passage among the first 10       100.0%" in measured
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        ("build broken.jsonl index", 1, "line 1 of"),
+        ("query index x", 1, "there is no index in"),
+        ("query broken.jsonl x", 1, "broken.jsonl is a file, not an index folder; if it is a corpus,"),
+        ("bench broken.jsonl", 1, "wiki build broken.jsonl INDEX`, and give that"),
+        ("build broken.csv.gz index", 1, "is not one of .json, .jsonl, .jsonl.gz, .parq"),
+        ("build broken.jsonl x --backend dense --model ./no", 1, "no encoder at ./no"),
+        ("query index ", 2, "the question is empty"),
+    ],
+)
 @pytest.mark.usefixtures("_tantivy")
-def test_failures_are_one_sentence_and_an_exit_code(tmp_path: Path, write_corpus: Any) -> None:
+def test_a_failure_is_one_sentence_and_an_exit_code(
+    agent_r1: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, code: int, sentence: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
     for name in ("broken.jsonl", "broken.csv.gz"):
-        (tmp_path / name).write_text("{")
-    for words, code, sentence in (
-        (("build", tmp_path / "broken.jsonl", tmp_path / "index"), 1, "line 1 of"),
-        (("query", tmp_path / "index", "x"), 1, "there is no index in"),
-        (
-            ("query", tmp_path / "broken.jsonl", "x"),
-            1,
-            "broken.jsonl is a file, not an index folder; if it is a corpus,",
-        ),
-        (("bench", tmp_path / "broken.jsonl"), 1, f"wiki build {tmp_path}/broken.jsonl INDEX`, and give that"),
-        (("build", tmp_path / "broken.csv.gz", tmp_path / "index"), 1, "is not one of .json, .jsonl, .jsonl.gz, .parq"),
-        (("build", tmp_path / "broken.jsonl", "x", "--backend", "dense", "--model", "./no"), 1, "no encoder at ./no"),
-        (("query", tmp_path / "index", " "), 2, "the question is empty"),
-    ):
-        done = command(*words)
-        assert (done.returncode, done.stdout) == (code, "")
-        assert done.stderr.startswith("error: ")
-        assert sentence in done.stderr
-        assert done.stderr.count("\n") == 1
+        Path(name).write_text("{")
+    done = agent_r1("wiki", *words.split(" "))
+    assert (done.exit_code, done.stdout) == (code, "")
+    assert done.stderr.startswith("error: ")
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def hits(count: int) -> list[Hit]:
@@ -118,32 +200,10 @@ def test_threads_share_it() -> None:
     assert sum(cache.get(query, 1) is not None for query in queries) == 20
 
 
-def write(folder: Path, content: Any) -> str:
-    path = folder / "corpus.json"
-    path.write_text(json.dumps(content))
-    return str(path)
-
-
 def test_an_object_of_titles_with_their_sentences_is_read(tmp_path: Path) -> None:
-    path = write(tmp_path, {"Lyon": ["It is large.", " It lies on the Rhône."], "Alû": ["A demon."]})
+    path = str(tmp_path / "corpus.json")
+    Path(path).write_text(json.dumps({"Lyon": ["It is large.", " It lies on the Rhône."], "Alû": ["A demon."]}))
     assert list(stream_corpus(path)) == [
         (f"record 1 of {path}", Passage("Lyon", "It is large. It lies on the Rhône.")),
         (f"record 2 of {path}", Passage("Alû", "A demon.")),
     ]
-
-
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (
-            {"Lyon": ["It is large.", 3]},
-            "holds one JSON object, not a list of records; give a list of objects, one for",
-        ),
-        ([{f"Title {number:04}" * 9: [] for number in range(2000)}], " and 1992 more); give a file whose records have"),
-    ],
-)
-def test_what_is_no_corpus_is_told_in_a_few_words(tmp_path: Path, content: Any, sentence: str) -> None:
-    with pytest.raises(TaskError) as refusal:
-        list(stream_corpus(write(tmp_path, content)))
-    assert sentence in str(refusal.value)
-    assert len(str(refusal.value)) < 800

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -30,33 +28,17 @@ from agent_r1_core.errors import ModelError
 
 pytestmark = pytest.mark.slow
 
-PASSAGES = [
-    Passage("Oslo", "The capital of Norway."),
-    Passage("Bamako", "The seat of government of Mali."),
-    Passage("Waltz", "A dance in triple time."),
-]
-
-
-def built(folder: Path, **plan: Any) -> Path:
-    source = Source("here", lambda: ((f"passage {number}", passage) for number, passage in enumerate(PASSAGES)))
-    build_index(source, parts_of(Plan(**plan)), folder)
-    return folder
-
-
-def titles(searcher: Searcher, *queries: str, top_k: int = 1) -> list[str]:
-    return [hit.passage.title for hits in searcher.search(queries, top_k) for hit in hits]
-
 
 @pytest.fixture(scope="module")
-def dense(minilm: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def dense(minilm: str, built: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(tmp_path_factory.mktemp("dense") / "index", backend="dense", model=minilm)
 
 
-def test_meaning_is_found_without_a_common_word(dense: Path, minilm: str) -> None:
+def test_meaning_is_found_without_a_common_word(dense: Path, minilm: str, places: Any, titles: Any) -> None:
     searcher = open_folder(dense)
     assert titles(searcher, "main city of an African country", "ballroom movement") == ["Bamako", "Waltz"]
     ((first, *others),) = searcher.search(["Which town rules Norway?"], 10)
-    assert first.passage == PASSAGES[0]
+    assert first.passage == places[0]
     assert len(others) == 2
     assert 1 >= first.score > others[0].score
     facts = searcher.facts()
@@ -65,9 +47,9 @@ def test_meaning_is_found_without_a_common_word(dense: Path, minilm: str) -> Non
 
 @pytest.mark.usefixtures("_faiss")
 def test_the_structure_is_the_manifests_and_what_cannot_be_built_shows_early_and_leaves_nothing(
-    tmp_path: Path, minilm: str, dense: Path
+    tmp_path: Path, minilm: str, dense: Path, built: Any, places: Any, titles: Any
 ) -> None:
-    target, queries = tmp_path / "index", [passage.text for passage in PASSAGES]
+    target, queries = tmp_path / "index", [passage.text for passage in places]
     with pytest.raises(ConfigError, match="learns from more than these 3 passages; use vectors numpy"):
         built(target, backend="dense", model=minilm, vectors=Kind.IVF_PQ)
     unread = Source("here", lambda: pytest.fail("the corpus was read"))
@@ -79,7 +61,7 @@ def test_the_structure_is_the_manifests_and_what_cannot_be_built_shows_early_and
     assert titles(open_folder(target), *queries, top_k=3) == titles(open_folder(dense), *queries, top_k=3)
 
 
-def test_prefixes_reach_the_encoder_and_are_the_indexs_own(tmp_path: Path, minilm: str) -> None:
+def test_prefixes_reach_the_encoder_and_are_the_indexs_own(tmp_path: Path, minilm: str, built: Any) -> None:
     encoder = Encoder(minilm, query_prefix="query: ", passage_prefix="passage: ")
     plain = Encoder(minilm)
     assert numpy.allclose(encoder.queries(["Oslo"]), plain.queries(["query: Oslo"]), atol=1e-5)
@@ -93,9 +75,7 @@ def test_prefixes_reach_the_encoder_and_are_the_indexs_own(tmp_path: Path, minil
     assert hit.score == pytest.approx(expected, abs=2e-3)
 
 
-def test_an_index_of_another_encoder_is_refused_and_a_moved_one_is_not(
-    tmp_path: Path, minilm: str, dense: Path
-) -> None:
+def test_an_index_of_another_encoder_is_refused(tmp_path: Path, minilm: str, dense: Path, titles: Any) -> None:
     from sentence_transformers import SentenceTransformer
 
     shutil.copytree(minilm, tmp_path / "moved")
@@ -109,7 +89,7 @@ def test_an_index_of_another_encoder_is_refused_and_a_moved_one_is_not(
         open_folder(dense, "hybrid")
 
 
-def test_what_is_no_encoder_is_one_sentence_and_a_path_is_not_looked_up_on_the_hub(
+def test_no_encoder_is_one_sentence_and_a_path_is_not_looked_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in (str(tmp_path), "nobody/encoder"):
@@ -122,36 +102,10 @@ def test_what_is_no_encoder_is_one_sentence_and_a_path_is_not_looked_up_on_the_h
             Encoder(name)
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from agent_r1_wiki_search import dense_part
-from agent_r1_core import Work
-from agent_r1_wiki_search.building import build_index, file_source
-from agent_r1_wiki_search.plans import Plan, parts_of
-
-dense_part._BLOCK = 8
-corpus = Path(sys.argv[1])
-
-advance = Work.advance
-
-def killing(work, count=1):
-    advance(work, count)
-    if work.what == "encoding" and work.done >= 16:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-Work.advance = killing
-build_index(file_source(corpus), parts_of(Plan("dense", model=sys.argv[2])), corpus.with_name("index"), print)
-"""
-
-
-def test_encoding_goes_on_after_a_kill(tmp_path: Path, minilm: str, write_corpus: Any) -> None:
+def test_encoding_goes_on_after_a_kill(tmp_path: Path, minilm: str, write_corpus: Any, killed: Any) -> None:
     towns = [Passage(f"Town {number}", f"A place, founded {number}.") for number in range(40)]
     corpus = write_corpus(towns)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    line = [sys.executable, "-c", KILLED, str(corpus), minilm]
-    done = subprocess.run(line, env=environment, capture_output=True, text=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    killed(corpus, "encoding", 0.4, "dense", minilm)
     encoder = Encoder(minilm)
     encoded: list[str] = []
     encode = encoder.passages
@@ -164,7 +118,7 @@ def test_encoding_goes_on_after_a_kill(tmp_path: Path, minilm: str, write_corpus
 
 
 def test_a_disk_too_small_for_the_vectors_shows_before_encoding(
-    tmp_path: Path, minilm: str, write_corpus: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, minilm: str, places: Any, write_corpus: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoder = Encoder(minilm)
     monkeypatch.setattr(encoder, "passages", lambda texts: pytest.fail("something was encoded"))
@@ -174,7 +128,7 @@ def test_a_disk_too_small_for_the_vectors_shows_before_encoding(
 
     monkeypatch.setattr(os, "posix_fallocate", refuse)
     with pytest.raises(Exception, match=r"cannot be written \(No space left on device\); free space"):
-        build_index(file_source(write_corpus(PASSAGES)), [DensePart(encoder)], tmp_path / "index")
+        build_index(file_source(write_corpus(places)), [DensePart(encoder)], tmp_path / "index")
     assert (tmp_path / ".index.building" / "dense" / "embeddings.f16").stat().st_size == 0
 
 
@@ -193,15 +147,11 @@ def test_idle_options_of_a_build_are_refused(plan: dict[str, Any], sentence: str
 
 
 @pytest.mark.real_data
-def test_real_questions_find_their_paragraphs_by_vectors_and_better_by_both(
-    real_data: Path, minilm: str, tmp_path: Path
-) -> None:
+def test_real_questions_are_found_and_better_by_both(real_data: Path, minilm: str, tmp_path: Path, built: Any) -> None:
     records = json.loads((real_data / "hotpotqa_100.json").read_text(encoding="utf-8"))[:40]
     paragraphs = [Passage(title, " ".join(text)) for record in records for title, text in record["context"]]
     passages = list(dict.fromkeys(paragraphs))
-    source = Source("here", lambda: ((str(number), passage) for number, passage in enumerate(passages)))
-    build_index(source, parts_of(Plan("dense", model=minilm)), tmp_path / "index")
-    dense = open_folder(tmp_path / "index")
+    dense = open_folder(built(tmp_path / "index", passages, backend="dense", model=minilm))
     hybrid = HybridSearcher(open_bm25(passages, Words(stemmer=False), str(tmp_path), ""), dense)
 
     def recall(searcher: Searcher, cut: int) -> float:
@@ -215,49 +165,21 @@ def test_real_questions_find_their_paragraphs_by_vectors_and_better_by_both(
     assert [recall(hybrid, cut) for cut in (2, 5, 10)] == pytest.approx([0.675, 0.8, 0.9], abs=0.02)
 
 
-class Ranked:
-    """Finds passages in a given order."""
-
-    def __init__(self, *order: Passage) -> None:
-        self._order = order
-
-    def search(self, queries: Any, top_k: int) -> list[list[Hit]]:
-        return [[Hit(passage, 1.0) for passage in self._order[:top_k]] for _ in queries]
-
-    def facts(self) -> dict[str, Any]:
-        return {"backend": "ranked"}
-
-    def close(self) -> None:
-        pass
+def ranked(*order: Passage) -> Any:
+    """A searcher that finds passages in a given order."""
+    return SimpleNamespace(search=lambda queries, top_k: [[Hit(passage, 1.0) for passage in order[:top_k]]])
 
 
-def test_fusion_is_the_sum_of_weighted_reciprocal_ranks() -> None:
-    a, b, c = PASSAGES
-    (hits,) = HybridSearcher(Ranked(a, b), Ranked(b, c), k=10, weights=(1, 2)).search(["?"], 3)
+def test_fusion_is_the_sum_of_weighted_reciprocal_ranks(places: Any) -> None:
+    a, b, c = places
+    (hits,) = HybridSearcher(ranked(a, b), ranked(b, c), k=10, weights=(1, 2)).search(["?"], 3)
     assert [(hit.passage, hit.score) for hit in hits] == [(b, 1 / 12 + 2 / 11), (c, 2 / 12), (a, 1 / 11)]
-    (equal,) = HybridSearcher(Ranked(a, b), Ranked(b, a)).search(["?"], 1)
+    (equal,) = HybridSearcher(ranked(a, b), ranked(b, a)).search(["?"], 1)
     assert [hit.passage for hit in equal] == [a], "of equal ones the lexical searcher's first"
 
 
-@pytest.mark.usefixtures("_tantivy")
-def test_a_hybrid_index_is_searched_in_three_ways(tmp_path: Path, minilm: str) -> None:
-    folder = built(tmp_path / "index", backend="hybrid", model=minilm)
-    query = "Mali seat of an Oslo government"
-    found = {
-        backend: titles(open_folder(folder, backend), query, top_k=3) for backend in ("tantivy", "dense", "hybrid")
-    }
-    assert found["tantivy"] == ["Bamako", "Oslo"]
-    assert len(found["dense"]) == len(found["hybrid"]) == 3
-    searcher = open_folder(folder)
-    facts = searcher.facts()
-    assert (facts["backend"], facts["lexical"]) == ("hybrid", "tantivy")
-    assert (facts["rrf_k"], facts["rrf_weights"]) == (10, [1.0, 1.0])
-    assert len(facts["weights"]) == 32, "the hash of the encoder"
-    assert json.dumps(facts)
-
-
-def test_threads_encode_at_once(dense: Path) -> None:
+def test_threads_encode_at_once(dense: Path, places: Any, titles: Any) -> None:
     searcher = open_folder(dense)
     with ThreadPoolExecutor() as threads:
-        found = list(threads.map(lambda passage: titles(searcher, passage.text), PASSAGES * 10))
-    assert found == [[passage.title] for passage in PASSAGES * 10]
+        found = list(threads.map(lambda passage: titles(searcher, passage.text), places * 10))
+    assert found == [[passage.title] for passage in places * 10]

@@ -11,15 +11,14 @@ import pytest
 from agent_r1_wiki_search import packages
 from agent_r1_wiki_search import vectors as vectors_module
 from agent_r1_wiki_search.bm25 import Words, open_bm25
-from agent_r1_wiki_search.building import Source, build_index, file_source
+from agent_r1_wiki_search.building import build_index, file_source
 from agent_r1_wiki_search.corpus import corpus_hash, read_corpus
 from agent_r1_wiki_search.folder import open_folder
 from agent_r1_wiki_search.manifest import FILE as MANIFEST
-from agent_r1_wiki_search.searcher import Searcher
 from agent_r1_wiki_search.tantivy_part import TantivyPart
 from agent_r1_wiki_search.vectors import FILE, Kind, Structure, open_vectors
 
-from agent_r1_core import ConfigError, Passage, Work
+from agent_r1_core import ConfigError, Work
 from agent_r1_core.errors import NotOpened
 
 
@@ -35,6 +34,12 @@ def nearest(embeddings: numpy.ndarray, queries: numpy.ndarray) -> numpy.ndarray:
     """The ten nearest of each query."""
     scores = queries @ embeddings.astype(numpy.float32).T
     return numpy.argsort(-scores, axis=1, kind="stable")[:, :10]
+
+
+def recall(embeddings: numpy.ndarray, queries: numpy.ndarray, numbers: numpy.ndarray) -> float:
+    """The share of the ten nearest that was found."""
+    pairs = zip(numbers, nearest(embeddings, queries), strict=True)
+    return float(numpy.mean([len(set(one) & set(other)) / 10 for one, other in pairs]))
 
 
 def test_numpy_is_exact_across_blocks_and_keeps_the_order_of_equals(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,9 +72,7 @@ def test_faiss_finds_what_is_nearest(
     assert parameters["vectors"] == structure.kind
     found = open_vectors(tmp_path, embeddings, parameters, None)
     scores, numbers = found.search(queries, 10)
-    expected = nearest(embeddings, queries)
-    recall = numpy.mean([len(set(one) & set(other)) / 10 for one, other in zip(numbers, expected, strict=True)])
-    assert recall >= at_least
+    assert recall(embeddings, queries, numbers) >= at_least
     exact = numpy.take_along_axis(queries @ embeddings.astype(numpy.float32).T, numbers, 1)
     assert numpy.allclose(scores, exact, atol=2e-3), "IVF-PQ's candidates are ranked by their own vectors"
     assert (numpy.diff(scores) <= 0).all()
@@ -79,13 +82,8 @@ def test_faiss_finds_what_is_nearest(
 def test_effort_buys_recall(tmp_path: Path) -> None:
     embeddings, queries = unit(10_000), unit(50, seed=1).astype(numpy.float32)
     parameters = Structure(Kind.HNSW, links=4).build(embeddings, tmp_path)
-    expected = nearest(embeddings, queries)
-
-    def recall(effort: int) -> float:
-        _, numbers = open_vectors(tmp_path, embeddings, parameters, effort).search(queries, 10)
-        return float(numpy.mean([len(set(one) & set(other)) for one, other in zip(numbers, expected, strict=True)]))
-
-    assert recall(10) < recall(200)
+    few, many = (open_vectors(tmp_path, embeddings, parameters, effort).search(queries, 10)[1] for effort in (10, 200))
+    assert recall(embeddings, queries, few) < recall(embeddings, queries, many)
     with pytest.raises(ConfigError, match="effort 5 has no effect on an index with vectors flat"):
         open_vectors(tmp_path, embeddings, {"vectors": "flat"}, 5)
 
@@ -119,9 +117,7 @@ class Killed(Exception):
 @pytest.mark.slow
 @pytest.mark.usefixtures("_faiss")
 @pytest.mark.parametrize("kind", [Kind.IVF_PQ, Kind.HNSW])
-def test_an_interrupted_index_goes_on_with_what_it_has_learnt_and_added(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
-) -> None:
+def test_an_interrupted_index_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind) -> None:
     monkeypatch.setattr(vectors_module, "_BLOCK", 500)
     monkeypatch.setattr(vectors_module, "_SAVE", 1000)
     structure, embeddings, did = Structure(kind, lists=8, code_bytes=8), unit(4000), []
@@ -166,69 +162,33 @@ def test_without_faiss_numpy_still_searches(tmp_path: Path, monkeypatch: pytest.
     assert found.search(unit(1, seed=1).astype(numpy.float32), 2)[1].shape == (1, 2)
 
 
-PASSAGES = [
-    Passage("Lyon", "Lyon is a city in France, on the Rhône."),
-    Passage("France", "France is a country. Its capital is Paris."),
-    Passage("The Who", "An English rock band."),
-    Passage("AC/DC", "An Australian rock band; it's loud."),
-    Passage("Alû", "A demon of the night."),
-]
-
-
-def searcher(folder: Path, passages: list[Passage] = PASSAGES, stemmer: bool = False) -> Searcher:
-    source = Source("here", lambda: ((f"passage {number}", passage) for number, passage in enumerate(passages)))
-    build_index(source, [TantivyPart(stemmer)], folder)
-    return open_folder(folder, "tantivy")
-
-
-def titles(searcher: Searcher, query: str, top_k: int = 1) -> list[str]:
-    (hits,) = searcher.search([query], top_k)
-    return [hit.passage.title for hit in hits]
-
-
 @pytest.mark.usefixtures("_tantivy")
-@pytest.mark.parametrize(
-    ("query", "title"),
-    [
+def test_a_query_is_text_whatever_its_signs(tmp_path: Path, built: Any, words: Any, titles: Any) -> None:
+    searcher = open_folder(built(tmp_path / "index", words, backend="tantivy"), "tantivy")
+    for query, title in (
         ("capital of France", "France"),
-        ("RHONE", "Lyon"),
-        ("alu", "Alû"),
-        ("the who", "The Who"),
         ('it\'s "AC/DC"?', "AC/DC"),
         ("text:AC -text:DC AND (", "AC/DC"),
         ("number:3 OR demon*", "Alû"),
-    ],
-)
-def test_a_query_is_text_whatever_its_signs(tmp_path: Path, query: str, title: str) -> None:
-    assert titles(searcher(tmp_path / "index"), query) == [title]
-
-
-@pytest.mark.usefixtures("_tantivy")
-def test_several_queries_scores_facts_and_nothing_found(tmp_path: Path) -> None:
-    found = searcher(tmp_path / "index")
-    bands, nothing, signs = found.search(["Australian rock band", "zzqq", "?!"], 2)
-    assert [hit.passage for hit in bands] == [PASSAGES[3], PASSAGES[2]]
+    ):
+        assert titles(searcher, query) == [title]
+    bands, nothing, signs = searcher.search(["Australian rock band", "zzqq", "?!"], 2)
+    assert [hit.passage.title for hit in bands] == ["AC/DC", "The Who"]
     assert bands[0].score > bands[1].score > 0
     assert nothing == signs == []
-    assert titles(found, "bands") == [], "stems match only where asked for"
-    assert titles(searcher(tmp_path / "stems", stemmer=True), "nights") == ["Alû"]
-    twins = [Passage(f"{name} town", "A quiet place.") for name in ("Cy", "Ab", "Bo")]
-    assert titles(searcher(tmp_path / "twins", twins), "town", 3) == ["Cy town", "Ab town", "Bo town"]
-    facts = {"passages": 5, "corpus": "here", "hash": corpus_hash(PASSAGES), "backend": "tantivy"}
-    assert found.facts() == facts
+    facts = {"passages": 6, "corpus": "here", "hash": corpus_hash(words), "backend": "tantivy"}
+    assert searcher.facts() == facts
 
 
 @pytest.mark.usefixtures("_tantivy")
-def test_an_index_in_a_cache_of_links_is_read_but_no_lock_is_made_through_a_link(tmp_path: Path) -> None:
-    searcher(tmp_path / "blobs")
-    assert titles(open_folder(_links(tmp_path / "snapshot", tmp_path / "blobs"), "tantivy"), "capital of France") == [
-        "France"
-    ]
-    manifest = json.loads((tmp_path / "blobs" / MANIFEST).read_text())
+def test_an_index_of_links_is_read_but_no_lock_is_made_through_one(tmp_path: Path, built: Any, titles: Any) -> None:
+    blobs = built(tmp_path / "blobs", backend="tantivy")
+    assert titles(open_folder(_links(tmp_path / "snapshot", blobs), "tantivy"), "Norway") == ["Oslo"]
+    manifest = json.loads((blobs / MANIFEST).read_text())
     manifest["files"] = {name: facts for name, facts in manifest["files"].items() if not name.endswith(".lock")}
-    (tmp_path / "blobs" / MANIFEST).write_text(json.dumps(manifest))
+    (blobs / MANIFEST).write_text(json.dumps(manifest))
     for name in (".tantivy-meta.lock", ".tantivy-writer.lock"):
-        snapshot = _links(tmp_path / f"snapshot{name}", tmp_path / "blobs")
+        snapshot = _links(tmp_path / f"snapshot{name}", blobs)
         (snapshot / "tantivy" / name).unlink()
         (snapshot / "tantivy" / name).symlink_to(tmp_path / name)
         with pytest.raises(NotOpened, match="a link that leads out"):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -20,71 +18,17 @@ from agent_r1_wiki_search.searcher import Hit
 
 from agent_r1_core import Passage, ToolError
 
-Reply = tuple[int, Any] | tuple[int, Any, str]
-"""Status, body, and after how many seconds to ask again."""
 FACTS = {"backend": "bm25", "passages": 4, "corpus": "corpus.jsonl", "hash": "c0"}
 HEALTH = {"status": "ready", "index": "1", "facts": FACTS}
-
-
-def answer(request: dict[str, Any], index: str = "1") -> Reply:
-    """What a service answers: every query is a passage."""
-    hits = [[{"title": query, "text": "", "score": 1}] * request["top_k"] for query in request["queries"]]
-    return 200, {"results": hits, "index": index}
-
-
-class Scripted(ThreadingHTTPServer):
-    """Answers with the next reply of its script, and properly where there is none."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-        self.script: list[Reply | None] = []
-        """None: the connection ends without a reply."""
-        self.healths: list[Reply] = []
-        self.requests: list[dict[str, Any]] = []
-        self.lock = threading.Lock()
-        self.answer: Callable[[dict[str, Any]], Reply] = answer
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Scripted
-
-    def do_GET(self) -> None:
-        with self.server.lock:
-            self._send(self.server.healths.pop(0) if self.server.healths else (200, HEALTH))
-
-    def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        with self.server.lock:
-            self.server.requests.append(request)
-            self._send(self.server.script.pop(0) if self.server.script else self.server.answer(request))
-
-    def _send(self, reply: Reply | None) -> None:
-        if reply is None:
-            self.close_connection = True
-            return
-        if reply[1] == "endless":
-            return self._never_end()
-        content = reply[1] if isinstance(reply[1], bytes) else json.dumps(reply[1]).encode()
-        self.send_response(reply[0])
-        self.send_header("content-length", str(len(content)))
-        if len(reply) == 3:
-            self.send_header("retry-after", reply[2])
-        self.end_headers()
-        with contextlib.suppress(OSError):  # a client that reads only so much of a long answer
-            self.wfile.write(content)
-
-    def _never_end(self) -> None:
-        self.send_response(200)
-        self.send_header("content-length", str(1 << 40))
-        self.end_headers()
-        with contextlib.suppress(OSError):  # the client has had enough
-            while True:
-                self.wfile.write(b" ")
-
-    def log_message(self, *arguments: Any) -> None:
-        pass
+BODY = json.dumps(HEALTH).encode()
+REST = b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(BODY), BODY)
+DRIPS = {
+    "a status line": (b"HTTP/1.1 200 ", b"O", b"\r\n" + REST),
+    "a header": (b"HTTP/1.1 200 OK\r\nx: ", b"a", b"\r\n" + REST),
+    "informational answers": (b"", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 200 OK\r\n" + REST),
+    "a body": (b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n", b" ", BODY),
+}
+"""What an answer begins with, what then comes many times, and the rest."""
 
 
 @pytest.fixture(autouse=True)
@@ -94,17 +38,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def service() -> Iterator[Scripted]:
-    with Scripted() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
-
-
-@pytest.fixture
-def connect(service: Scripted) -> Iterator[Callable[..., RemoteSearcher]]:
+def connect(service: Any) -> Iterator[Callable[..., RemoteSearcher]]:
     opened: list[RemoteSearcher] = []
 
     def begin(**options: Any) -> RemoteSearcher:
@@ -120,9 +54,7 @@ def titles(found: list[list[Hit]]) -> list[list[str]]:
     return [[hit.passage.title for hit in hits] for hits in found]
 
 
-def test_it_finds_what_the_service_finds_once_it_has_loaded_and_says_what_that_searches(
-    connect, service: Scripted
-) -> None:
+def test_it_finds_what_the_service_finds_once_it_has_loaded_and_says_what_that_searches(connect, service) -> None:
     loading = {"status": "loading", "index": "", "facts": {}}
     service.healths += [(503, loading), (503, loading)]
     searcher = connect()
@@ -142,7 +74,7 @@ def test_it_finds_what_the_service_finds_once_it_has_loaded_and_says_what_that_s
         ((200, HEALTH | {"index": "2"}), r"serves the index 2 \(backend bm25, .*hash c0\) and not 1; serve that one"),
     ],
 )
-def test_what_is_not_the_service_is_one_sentence(connect, service: Scripted, health: Reply, sentence: str) -> None:
+def test_what_is_not_the_service_is_one_sentence(connect, service, health: Any, sentence: str) -> None:
     service.healths += [health] * 2
     with pytest.raises(ToolError, match=sentence):
         connect(serves="1", retries=1)
@@ -155,9 +87,7 @@ def test_a_service_that_is_not_there_is_one_sentence() -> None:
         RemoteSearcher(url, retries=1)
 
 
-def test_a_search_that_failed_on_the_way_is_repeated_unless_that_would_come_too_late(
-    connect, service: Scripted
-) -> None:
+def test_a_search_that_failed_on_the_way_is_repeated_unless_that_would_come_too_late(connect, service) -> None:
     searcher = connect(retries=2)
     for failure in (None, (503, {"error": "busy"}), (502, b"")):
         service.script += [failure, failure]
@@ -170,9 +100,7 @@ def test_a_search_that_failed_on_the_way_is_repeated_unless_that_would_come_too_
     assert len(service.requests) == before + 1
 
 
-def test_while_the_service_is_away_calls_try_once_and_it_is_said_once(
-    connect, service: Scripted, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_while_the_service_is_away_calls_try_once_and_it_is_said_once(connect, service, caplog) -> None:
     searcher = connect(retries=2)
     service.script += [(503, {"error": "busy"})] * 4
     for requests in (3, 4):
@@ -190,7 +118,7 @@ def test_while_the_service_is_away_calls_try_once_and_it_is_said_once(
     assert call.repeats == 1
 
 
-def test_what_the_service_refuses_is_told_and_not_repeated(connect, service: Scripted) -> None:
+def test_what_the_service_refuses_is_told_and_not_repeated(connect, service) -> None:
     searcher = connect()
     service.script.append((422, {"error": "the request is wrong: queries.0: a query is empty"}))
     with pytest.raises(ToolError, match="refused the search: the request is wrong") as refusal:
@@ -199,12 +127,10 @@ def test_what_the_service_refuses_is_told_and_not_repeated(connect, service: Scr
     assert len(service.requests) == 1
 
 
-def test_what_another_index_answers_is_withheld_until_the_first_is_back(
-    connect, service: Scripted, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_another_index_answers_is_withheld_until_the_first_is_back(connect, service, caplog) -> None:
     searcher = connect(cache=10)
     searcher.search(["known"], 1)
-    service.answer = lambda request: answer(request, index="2")
+    service.index = "2"
     for _ in range(2):
         with pytest.raises(Unavailable, match="another corpus than at the start"):
             searcher.search(["new"], 1)
@@ -214,11 +140,11 @@ def test_what_another_index_answers_is_withheld_until_the_first_is_back(
         "another one, 2: calls get an error until it serves the first one again"
     ) in warning
     assert titles(searcher.search(["known"], 1)) == [["known"]]
-    service.answer = answer
+    service.index = "1"
     assert titles(searcher.search(["new"], 1)) == [["new"]]
 
 
-RIGHT = json.dumps(answer({"queries": ["a"], "top_k": 1})[1])[:-1]
+RIGHT = '{"results": [[{"title": "a", "text": "", "score": 1}]], "index": "1"'
 
 
 @pytest.mark.parametrize(
@@ -233,9 +159,7 @@ RIGHT = json.dumps(answer({"queries": ["a"], "top_k": 1})[1])[:-1]
         f'{RIGHT}, "beside": [{"[]," * 500_000}0]}}'.encode(),
     ],
 )
-def test_an_answer_that_makes_no_sense_or_would_take_much_memory_is_an_error(
-    connect, service: Scripted, reply: Any
-) -> None:
+def test_an_answer_that_makes_no_sense_or_would_take_much_memory_is_an_error(connect, service, reply: Any) -> None:
     searcher = connect()
     service.script.append((200, reply))
     with pytest.raises(Unavailable, match="does not fit the question"):
@@ -244,7 +168,7 @@ def test_an_answer_that_makes_no_sense_or_would_take_much_memory_is_an_error(
     assert titles(searcher.search(["a"], 1)) == [["a"]]
 
 
-def test_a_query_is_asked_once_and_then_known(connect, service: Scripted) -> None:
+def test_a_query_is_asked_once_and_then_known(connect, service) -> None:
     searcher = connect(cache=10)
     assert titles(searcher.search(["a", "b", "a"], 1)) == [["a"], ["b"], ["a"]]
     assert titles(searcher.search(["b", "c"], 1)) == [["b"], ["c"]]
@@ -255,26 +179,54 @@ def test_a_query_is_asked_once_and_then_known(connect, service: Scripted) -> Non
     assert len(service.requests) == 5
 
 
-def test_no_answer_and_an_endless_one_end_with_the_call(
-    connect, service: Scripted, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("what", DRIPS)
+def test_an_answer_that_drips_ends_with_the_call(connect, service, what, monkeypatch) -> None:
+    outlasted = []
+
+    def dripping() -> Iterator[bytes]:
+        first, piece, rest = DRIPS[what]
+        yield first
+        for _ in range(400):
+            yield piece
+            threading.Event().wait(0.01)
+        outlasted.append(what)
+        yield rest
+
+    searcher = connect(retries=0)
+    service.script.append(dripping())
+    with pytest.raises(Unavailable):
+        searcher.search(["a"], 1, Call(time.monotonic() + 0.2))
+    monkeypatch.setattr(connection, "CALL_SECONDS", 0.2)
+    service.healths.append(dripping())
+    with pytest.raises(ToolError, match=r"does not answer \(ReadTimeout: timed out\); start it with"):
+        connect(retries=0)
+    assert outlasted == []
+
+
+def endless() -> Iterator[bytes]:
+    yield b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % (1 << 40)
+    while True:
+        yield b" "
+
+
+def test_no_answer_and_an_endless_one_end_with_the_call(connect, service, caplog, monkeypatch) -> None:
     searcher = connect(retries=0)
     with service.lock, pytest.raises(Unavailable):  # the lock keeps the service from answering
         searcher.search(["a"], 1, Call(time.monotonic() + 0.2))
     assert titles(searcher.search(["a"], 1)) == [["a"]]
-    service.script.append((200, "endless"))
+    service.script.append(endless())
     with pytest.raises(Unavailable):
         searcher.search(["a"], 1, Call(time.monotonic() + 0.2))
     assert "ReadTimeout" in caplog.text
     monkeypatch.setattr(remote, "_LONGEST_ANSWER", 10_000)
     assert titles(searcher.search(["a"], 1)) == [["a"]]
-    service.script.append((200, "endless"))
+    service.script.append(endless())
     with pytest.raises(Unavailable):
         searcher.search(["a"], 1, Call(time.monotonic() + 3600))
     assert "its answer is longer than 10000 bytes" in caplog.text
 
 
-def test_closing_leaves_no_connection_and_no_thread(service: Scripted) -> None:
+def test_closing_leaves_no_connection_and_no_thread(service) -> None:
     def sockets() -> int:
         links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
         return sum(os.readlink(link).startswith("socket:") for link in links if os.path.islink(link))

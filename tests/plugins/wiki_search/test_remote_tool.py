@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 from agent_r1_wiki_search.tool import WikiSearch
 
-from agent_r1_core import Task, ToolCall, ToolContext, ToolResources
+from agent_r1_core import Passage, Task, ToolCall, ToolContext, ToolResources
 from agent_r1_core.metrics.rollouts import mean_of_sum
 from agent_r1_core.testing import ToolContract
 from agent_r1_core.tools.tool_runner import ToolRunner
@@ -67,7 +67,7 @@ class TestRemote(ToolContract):
 
 
 @pytest.mark.parametrize("size", ["small", pytest.param("2wiki", marks=pytest.mark.real_data)])
-def test_a_service_that_is_killed_and_restarted_costs_its_clients_errors_and_nothing_else(
+async def test_a_service_that_is_killed_and_restarted_costs_its_clients_errors_and_nothing_else(
     size: str, serve: Callable[..., Any], corpus: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     if size == "2wiki":
@@ -85,7 +85,9 @@ def test_a_service_that_is_killed_and_restarted_costs_its_clients_errors_and_not
     wrong: list[str] = []
     answered = 0
 
-    async def client(number: int, enough: asyncio.Event, missed: asyncio.Event, back: asyncio.Event) -> None:
+    enough, missed, back = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def client(number: int) -> None:
         nonlocal answered
         for title in titles[number::CLIENTS]:
             while (result := await runner.call(call(title), context(f"{number}"))).error:
@@ -97,21 +99,17 @@ def test_a_service_that_is_killed_and_restarted_costs_its_clients_errors_and_not
             if answered == TITLES // 3:
                 enough.set()
 
-    async def main() -> None:
-        enough, missed, back = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        await runner.start(ToolResources(str(tmp_path)))
-        try:
-            clients = [asyncio.create_task(client(number, enough, missed, back)) for number in range(CLIENTS)]
-            await enough.wait()
-            service.process.kill()
-            await missed.wait()
-            await asyncio.to_thread(serve, corpus, service)
-            back.set()
-            await asyncio.gather(*clients)
-        finally:
-            await runner.close()
-
-    asyncio.run(main())
+    await runner.start(ToolResources(str(tmp_path)))
+    try:
+        clients = [asyncio.create_task(client(number)) for number in range(CLIENTS)]
+        await enough.wait()
+        service.process.kill()
+        await missed.wait()
+        await asyncio.to_thread(serve, corpus, service)
+        back.set()
+        await asyncio.gather(*clients)
+    finally:
+        await runner.close()
     count = runner.counts.by_tool["wiki_search"]
     assert answered == TITLES
     assert wrong == []
@@ -120,35 +118,28 @@ def test_a_service_that_is_killed_and_restarted_costs_its_clients_errors_and_not
     assert mean_of_sum(*count.numbers["away"]) == pytest.approx(len(errors) / count.calls)
 
 
-def test_in_a_process_of_its_own_it_says_what_it_searches_and_survives_the_service(
-    serve: Callable[..., Any], corpus: Path, tmp_path: Path
+async def test_in_a_process_of_its_own_it_says_what_it_searches_and_survives_the_service(
+    serve: Callable[..., Any], corpus: Path, write_corpus: Any, tmp_path: Path
 ) -> None:
     service = serve(corpus)
     runner = ToolRunner({"wiki_search": remote(service.url, retries=0, cache=0)}, isolation={"wiki_search": "process"})
-
-    async def main() -> list[str]:
-        await runner.start(ToolResources(str(tmp_path)))
-        try:
-            texts = [(await runner.call(call("Rhone"), context("1"))).text]
-            service.process.kill()
-            service.process.wait()
-            texts.append((await runner.call(call("Rhone"), context("2"))).text)
-            other = tmp_path / "other.jsonl"
-            other.write_text('{"title": "Nice", "text": "A city of the Riviera, not on the Rhone."}\n')
-            strange = await asyncio.to_thread(serve, other, service)
-            texts.append((await runner.call(call("Rhone"), context("3"))).text)
-            strange.process.kill()
-            strange.process.wait()
-            await asyncio.to_thread(serve, corpus, service)
-            texts.append((await runner.call(call("Rhone"), context("4"))).text)
-            return texts
-        finally:
-            await runner.close()
-
+    other = write_corpus([Passage("Nice", "A city of the Riviera, not on the Rhone.")], "other.jsonl")
+    texts = []
+    await runner.start(ToolResources(str(tmp_path)))
+    try:
+        for number, served in enumerate((corpus, None, other, corpus)):
+            if number:
+                service.process.kill()
+                service.process.wait()
+                if served is not None:
+                    service = await asyncio.to_thread(serve, served, service)
+            texts.append((await runner.call(call("Rhone"), context(str(number)))).text)
+    finally:
+        await runner.close()
     found = "Lyon\nLyon is a city in France, on the Rhône."
     withheld = "Error: the search service searches another corpus than at the start; go on without it"
-    assert asyncio.run(main()) == [found, AWAY, withheld, found]
+    assert texts == [found, AWAY, withheld, found]
     facts = runner.describe()["wiki_search"]
     assert facts["url"] == service.url
-    assert (facts["backend"], facts["served"], facts["passages"], facts["corpus"]) == ("remote", "bm25", 4, str(corpus))
+    assert (facts["backend"], facts["served"], facts["passages"], facts["corpus"]) == ("remote", "bm25", 6, str(corpus))
     assert {"hash", "index"} <= set(facts)

@@ -231,36 +231,25 @@ def test_an_index_folder_is_served(start, corpus: Path, tmp_path: Path) -> None:
     assert service.health().json()["facts"]["backend"] == "tantivy"
 
 
-def failed(*words: Any) -> tuple[int, list[str]]:
-    command = [sys.executable, *SERVE, *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout == ""
-    return done.returncode, done.stderr.splitlines()
-
-
-def test_a_port_in_use_is_one_sentence(corpus: Path) -> None:
+def test_what_cannot_be_served_is_one_sentence(corpus: Path, tmp_path: Path) -> None:
+    none = tmp_path / "none"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        code, errors = failed(corpus, "--port", port)
-    assert code == 2
-    assert errors == [
-        f"error: the service cannot listen on port {port} of 127.0.0.1 (Address already in use); "
-        "give another --port (0: any free one) or --host"
-    ]
-
-
-def test_what_cannot_be_served_is_one_sentence(corpus: Path, tmp_path: Path) -> None:
-    for words, code, sentence in (
-        ((tmp_path / "none", "--port", 0), 1, f"there is neither an index nor a corpus at {tmp_path}/none; give a"),
-        (
-            (tmp_path / "none", "--port", 0, "--backend", "dense"),
-            1,
-            f"neither an index nor a corpus at {tmp_path}/none;",
-        ),
-        ((tmp_path, "--port", 0), 1, "there is no index in"),
-        ((corpus, "--backend", "tantivy"), 2, "is no index folder, so --backend would have no effect"),
-    ):
-        result, errors = failed(*words)
-        assert (result, sentence in errors[-1]) == (code, True), errors
-        assert [line.startswith("error: ") for line in errors] == [False] * (len(errors) - 1) + [True]
-        assert len(errors) <= 2, "beside the address, one sentence"
+        for words, code, sentence in (
+            ((none, "--port", 0), 1, f"there is neither an index nor a corpus at {none}; give a"),
+            ((none, "--port", 0, "--backend", "dense"), 1, f"neither an index nor a corpus at {none};"),
+            ((tmp_path, "--port", 0), 1, "there is no index in"),
+            ((corpus, "--backend", "tantivy"), 2, "is no index folder, so --backend would have no effect"),
+            (
+                (corpus, "--port", port),
+                2,
+                f"error: the service cannot listen on port {port} of 127.0.0.1 (Address already in use); "
+                "give another --port (0: any free one) or --host",
+            ),
+        ):
+            command = [sys.executable, *SERVE, *map(str, words)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            errors = done.stderr.splitlines()
+            assert (done.stdout, done.returncode, sentence in errors[-1]) == ("", code, True), errors
+            assert [line.startswith("error: ") for line in errors] == [False] * (len(errors) - 1) + [True]
+            assert len(errors) <= 2, "beside the address, one sentence"

@@ -1,0 +1,271 @@
+"""What travels between processes: the make of a run, episodes, weights, files; and the shares of workers."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import Callable, Generator, Iterator
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy
+import pytest
+import torch
+from agent_r1_ray import writer as module
+from agent_r1_ray.cluster import cpus_per_worker
+from agent_r1_ray.packed import PackedTrajectory, packed
+from agent_r1_ray.site import ray_site
+from agent_r1_ray.spec import WorkerSpec
+from agent_r1_ray.weights import in_parts, to_tensors
+from agent_r1_ray.writer import Writer
+from small_run import REWARD, overrides
+from torch import Tensor
+
+from agent_r1_core.assembly.assembly import assemble
+from agent_r1_core.assembly.blueprint import Blueprint
+from agent_r1_core.assembly.local_roles import local_roles
+from agent_r1_core.assembly.site import LocalSite
+from agent_r1_core.config import load_config
+from agent_r1_core.contracts.token_numbers import TokenNumbers
+from agent_r1_core.errors import ConfigError, PluginError, RunError
+from agent_r1_core.metrics.tally import Tally, tally
+from agent_r1_core.rollout import RolloutResult
+from agent_r1_core.runs.trajectory_file import read_trajectories, write_trajectories
+from agent_r1_core.testing import SiteContract, make_trajectory, random_group, tiny_model_folder
+from agent_r1_core.trajectory import CallRecord, EndStatus, Group, Trajectory
+
+
+class Watched(LocalSite):
+    """This process, which keeps the blueprint."""
+
+    blueprint: Blueprint
+
+    def make_roles(self, blueprint: Blueprint) -> Any:
+        self.blueprint = blueprint
+        return local_roles(blueprint)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    tiny_model_folder(tmp_path / "model")
+    (tmp_path / "there").mkdir()
+    path = tmp_path / "there" / "vowels.py"
+    path.write_text(REWARD)
+    return path
+
+
+@pytest.fixture
+def spec(tmp_path: Path, file: Path) -> WorkerSpec:
+    site = Watched()
+    (file.parent / "shown.jsonl").write_text('{"messages": [{"role": "user", "content": "0?"}, {"role": "assistant"}]}')
+    changed = {"env__examples": file.parent / "shown.jsonl"}
+    assemble(load_config("default", overrides(tmp_path, 1, **changed), plugins=[file]), site=site)
+    sent: WorkerSpec = pickle.loads(pickle.dumps(WorkerSpec.of(site.blueprint)))
+    return sent
+
+
+def test_a_worker_makes_the_same_run_from_what_it_is_sent(spec: WorkerSpec, file: Path) -> None:
+    file.unlink()  # the other machine has no such files
+    (file.parent / "shown.jsonl").unlink()
+    blueprint = spec.build()
+    changed = {**spec.config, "plugins": blueprint.resolved.dump()["plugins"]}
+    assert blueprint.resolved.dump() | {"sources": {}} == changed | {"sources": {}}
+    placed = Path(changed["plugins"][0])
+    assert placed != file
+    assert placed.read_text() == REWARD
+    assert blueprint.stages == ("train", "eval")
+    assert [task.prompt for task in blueprint.examples.tasks] == ["0?"]
+    assert blueprint.resolved.make("reward", blueprint.resolved.config.rewards[0]).name == "vowels"
+
+
+def test_a_plugin_file_travels_by_its_content(spec: WorkerSpec, file: Path) -> None:
+    file.write_text("raise SystemExit('another file of this name')")
+    assert Path(spec.build().resolved.config.plugins[0]).read_text() == REWARD
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"version": "0.0.7"},
+            r"plugin 'calculator' has changed .* version 0.0.7 became .*; install the same pack",
+        ),
+        ({"tools": [{"name": "abacus"}]}, r"abacus"),
+    ],
+)
+def test_a_worker_with_other_plugins_is_refused_by_name(spec: WorkerSpec, change: dict[str, Any], said: str) -> None:
+    if "version" in change:
+        plugins = [one | change if one["name"] == "calculator" else one for one in spec.plugins]
+        changed = replace(spec, plugins=plugins)
+    else:
+        changed = replace(spec, config={**spec.config, **change})
+    with pytest.raises((PluginError, ConfigError), match=said):
+        changed.build()
+
+
+class TestRay(SiteContract):
+    component = ray_site
+
+
+@pytest.mark.parametrize(
+    ("machines", "workers", "share"),
+    [
+        ([16], 4, 1),
+        ([2], 3, 0.666),
+        ([2, 2], 4, 0.5),
+        ([1, 1, 1], 3, 0.5),  # two on each, though two CPUs would give three workers more
+        ([0, 4], 8, 0.5),  # a head that runs no workers
+        ([64, 8, 8], 20, 0.8),
+        ([16] * 33, 512, 1),
+        ([2], 3000, 0),  # Ray counts no less than a thousandth
+    ],
+)
+def test_all_workers_fit_without_the_largest_machine(machines: list[float], workers: int, share: float) -> None:
+    assert cpus_per_worker(machines, workers) == share
+
+
+def rich(seed: int = 0) -> Trajectory:
+    """An episode with something in every field that is counted; some log-probs do not fit single precision."""
+    one: Trajectory = random_group(seed, size=1, turns=3, new_segment_at={2}, answer="Rome").trajectories[0]
+    one.rewards, one.closing = {"exact_match": 1.0}, [{"role": "tool", "content": "nothing"}]
+    one.demonstrated = "tools" if seed == 1 else None
+    one.turns[0].calls, one.turns[0].versions = [CallRecord("search", {"query": "Ö"})] * 2, ((3, 1), (4, 1))
+    one.turns[1].info, one.turns[1].success = {"left": 3, "room": "hall"}, True
+    one.turns[2].purpose, one.turns[2].finish = "summary", "length"
+    one.segments[1].logprobs = [float(value) for value in range(len(one.segments[1].ids))]
+    return one
+
+
+def sent(trajectory: Trajectory) -> Trajectory:
+    """As another process gets it, twice packed and once looked at in between."""
+    arrived: Trajectory = pickle.loads(pickle.dumps(packed(trajectory)))
+    assert type(arrived) is PackedTrajectory
+    again: Trajectory = pickle.loads(pickle.dumps(arrived))
+    return again
+
+
+def test_what_the_controller_asks_for_is_known_without_unpacking() -> None:
+    one, arrived = rich(), sent(rich())
+    for name in ("total_reward", "versions", "tokens_by_version", "tokens", "action_tokens", "success", "id", "answer"):
+        assert getattr(arrived, name) == getattr(one, name), name
+    assert tally(arrived) == Tally.of(one)
+    group = Group(arrived.task, [arrived, sent(replace(rich(1), task=one.task, sample=1))], sent(rich(2)))
+    metrics = RolloutResult([group], seconds=2.0).metrics
+    assert [type(each) for each in (*group.trajectories, group.baseline)] == [PackedTrajectory] * 3
+    plain = Group(one.task, [one, replace(rich(1), task=one.task, sample=1)], rich(2))
+    assert metrics == RolloutResult([plain], seconds=2.0).metrics
+
+
+def test_one_that_is_read_or_changed_is_an_ordinary_trajectory() -> None:
+    one = rich()
+    assert sent(one) == one == sent(one)
+    assert sent(one) != rich(1)
+    assert repr(sent(one)).endswith(repr(one)[len("Trajectory(") :])
+    assert deepcopy(sent(one)) == one
+    read, changed = sent(one), sent(one)
+    assert read.turns[1].info == {"left": 3, "room": "hall"}
+    assert type(read) is Trajectory
+    assert vars(read) == vars(one)
+    changed.reward += 10
+    assert changed.total_reward == pytest.approx(one.total_reward + 10)
+    assert replace(sent(one), sample=7).id == "task-0/7"
+    with pytest.raises(AttributeError, match="tokenz"):
+        sent(one).tokenz  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_the_file_of_packed_episodes_is_that_of_ordinary_ones(tmp_path: Path) -> None:
+    episodes = [rich(seed) for seed in range(5)]
+    tokens = episodes[0].tokens
+    numbers = TokenNumbers({episodes[0].id: (0, tokens)}, numpy.full(tokens, 0.1, numpy.float32))
+    write_trajectories(tmp_path / "plain", 1, episodes, numbers)
+    write_trajectories(tmp_path / "packed", 1, [sent(one) for one in episodes], numbers)
+    assert (tmp_path / "packed").read_bytes() == (tmp_path / "plain").read_bytes()
+
+
+def test_one_that_failed_or_holds_more_than_data_stays_what_it_is() -> None:
+    failed, strange = make_trajectory(status=EndStatus.FAILED), make_trajectory()
+    strange.turns[0].info = {"function": lambda: 0}
+    assert packed(failed) is failed
+    assert packed(strange) is strange
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_weights_come_bit_for_bit_and_are_asked_for_part_by_part(dtype: str) -> None:
+    kind = getattr(torch, dtype)
+    weights = {f"row {number}": torch.randn(10) for number in range(5)} | {"turned": torch.randn(40, 3).t()}
+    asked: list[str] = []
+
+    def each() -> Iterator[tuple[str, Tensor]]:
+        for name, tensor in weights.items():
+            asked.append(name)
+            yield name, tensor
+
+    coming = in_parts(each(), dtype, full=20 * kind.itemsize)
+    parts = [next(coming)]
+    assert asked == ["row 0", "row 1"], "no more than the first part is in memory"
+    parts += coming
+    assert [len(part) for part in parts] == [2, 2, 2], "the last one is full of a tensor larger than it"
+    arrived = to_tensors(parts)
+    assert list(arrived) == list(weights)
+    for name, tensor in weights.items():
+        assert arrived[name].dtype == kind
+        assert torch.equal(arrived[name], tensor.to(kind))
+
+
+class Reference:
+    """What Ray gives for a stored value, or for a call of another process."""
+
+    def __init__(self, value: Callable[[], Any]) -> None:
+        self._value = value
+
+    def __await__(self) -> Generator[None, None, Any]:
+        yield from asyncio.sleep(0).__await__()
+        return self._value()
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The other process; what `does` is raises or writes."""
+    process = SimpleNamespace(does=write_trajectories, calls=0)
+
+    def remote(file: Path, step: int, stored: Reference, numbers: Any) -> Reference:
+        def call() -> None:
+            process.calls += 1
+            process.does(file, step, stored._value(), numbers)
+
+        return Reference(call)
+
+    context = SimpleNamespace(get_node_id=lambda: "0" * 56)
+    ray = SimpleNamespace(put=lambda value: Reference(lambda: value), get_runtime_context=lambda: context)
+    monkeypatch.setattr(module, "ray", ray)
+    monkeypatch.setattr(module, "_elsewhere", SimpleNamespace(options=lambda **_: SimpleNamespace(remote=remote)))
+    return process
+
+
+async def test_the_file_of_a_process_that_is_lost_is_written_here(tmp_path: Path, elsewhere: SimpleNamespace) -> None:
+    def lost(*_: Any) -> None:
+        raise ModuleNotFoundError("the plugin is not there")
+
+    writer = Writer()
+    for step, does in enumerate((write_trajectories, lost, write_trajectories)):
+        elsewhere.does = does
+        await writer.begin(tmp_path / str(step), step, [make_trajectory(sample=step)], None)
+        await writer.wait()
+    await writer.wait()
+    assert elsewhere.calls == 3
+    assert [read_trajectories(tmp_path / str(step))[0].sample for step in range(3)] == [0, 1, 2]
+
+
+async def test_a_file_that_cannot_be_written_is_told_once(tmp_path: Path, elsewhere: SimpleNamespace) -> None:
+    writer = Writer()
+    await writer.begin(tmp_path / "no_folder" / "file", 1, [make_trajectory()], None)
+    with pytest.raises(RunError, match="no_folder"):
+        await writer.begin(tmp_path / "file", 2, [make_trajectory()], None)
+    await writer.wait()
+    await writer.begin(tmp_path / "file", 2, [make_trajectory()], None)
+    await writer.wait()
+    assert elsewhere.calls == 2
+    assert len(read_trajectories(tmp_path / "file")) == 1

@@ -1,0 +1,79 @@
+"""What each algorithm that may weigh a KL needs and credits, and which of its options are idle, under its options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from agent_r1_grpo.plugin import PRESETS
+from pydantic import ValidationError
+
+from agent_r1_core.errors import ConfigError
+from agent_r1_core.plugins import Registry
+
+REGISTRY = Registry.discover()
+KL = {"kl_coef": 0.1}
+BASELINE = {"baseline": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said", "idle"),
+    [
+        ("grpo", {}, "samples", "kl_estimator kl_correction"),
+        ("grpo", KL, "reference every samples", ""),
+        ("grpo", KL | {"aggregation": "constant"}, "reference every samples", "not horizon"),
+        ("grpo", {"normalise_std": False}, "samples", "kl_estimator kl_correction eps"),
+        ("cispo", {}, "samples", "kl_estimator kl_correction dual_clip"),
+        ("rloo", {}, "samples", "kl_estimator kl_correction normalise_std eps"),
+        ("gigpo", {}, "turns samples", "kl_estimator"),
+        ("gigpo", KL, "reference every turns samples", ""),
+        ("gigpo", {"omega": 0.0, "normalise_std": False}, "samples", "kl_estimator gamma_turn eps"),
+        ("remax", {}, "greedy turns", "kl_estimator"),
+        ("remax", KL, "reference old greedy turns", ""),
+        ("remax", {"entropy_coef": 0.1}, "every greedy turns", "kl_estimator"),
+        ("ppo", {}, "critic every turns", "kl_in kl_estimator lam_turn loss_mask"),
+        ("ppo", KL, "critic reference every old turns", "lam_turn loss_mask"),
+        ("ppo", KL | {"kl_in": "loss"}, "critic reference every turns", "lam_turn loss_mask"),
+        ("ppo", {"advantage_mask": False}, "critic every turns", "kl_in kl_estimator lam_turn"),
+        ("turn_gae", {}, "critic every turns", "kl_in kl_estimator advantage_mask loss_mask"),
+        ("turn_gae", {"advantage_mask": False}, "critic every turns", "kl_in kl_estimator advantage_mask loss_mask"),
+        ("reinforce_pp", {}, "turns", "kl_estimator"),
+        ("reinforce_pp", KL | {"kl_estimator": "k1"}, "reference old turns", ""),
+        ("reinforce_pp", BASELINE, "samples", "kl_estimator gamma gamma_turn process_scale"),
+        ("reinforce_pp", BASELINE | KL, "reference every samples", "gamma gamma_turn process_scale"),
+    ],
+)
+def test_what_it_needs_and_credits_and_what_is_idle(name: str, options: dict[str, Any], said: str, idle: str) -> None:
+    algorithm = REGISTRY.create("algorithm", {"name": name, **options})
+    asked = {
+        "every": algorithm.needs_every_trajectory(),
+        "old": algorithm.needs_old_logprobs(),
+        "greedy": algorithm.needs_greedy_baseline(),
+        "turns": algorithm.credits_turns(),
+        "samples": algorithm.compares_samples(),
+    }
+    assert {*algorithm.roles(), *(what for what, needed in asked.items() if needed)} == {"policy", *said.split()}
+    reasons = type(algorithm).idle_options(algorithm.config)
+    always = {"filter_share", "filter_p"} if idle == "not horizon" else {"filter_share", "filter_p", "horizon"}
+    assert set(reasons) == always | set(idle.removeprefix("not horizon").split())
+    named = (*type(algorithm.config).model_fields, "standard deviation")
+    assert all(any(option in why for option in named) for why in reasons.values()), reasons
+
+
+def test_no_preset_of_grpo_sets_an_option_that_is_idle_in_it() -> None:
+    for preset in PRESETS:
+        algorithm = REGISTRY.create("algorithm", preset.name)
+        assert not set(type(algorithm).idle_options(algorithm.config)) & set(preset.config), preset.name
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("grpo", {}, "'k2' or 'k3'"),
+        ("reinforce_pp", BASELINE, "with baseline the KL is a loss, .*; choose k2 or k3"),
+        ("ppo", {"kl_in": "loss"}, "kl_in is loss, .*; choose k2 or k3"),
+    ],
+)
+def test_a_k1_loss_is_not_to_be_had(name: str, options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises((ValidationError, ConfigError), match=sentence):
+        REGISTRY.create("algorithm", {"name": name, **KL, **options, "kl_estimator": "k1"})
