@@ -144,6 +144,10 @@ class ToolEnv(Component):
     """Whether its steps may have a reward of their own. If not, and no process reward comes from elsewhere, options for
     process rewards are refused (LAW 8)."""
 
+    owns_context: ClassVar[bool] = False
+    """Whether its observations say themselves what the policy reads, by `continues` and `request`; the recipe's
+    `context` must then be `append`."""
+
     def __init__(self, config: ComponentConfig | None = None, services: EnvServices | None = None) -> None:
         super().__init__(config)
         self.services = services if services is not None else EnvServices()

@@ -59,15 +59,15 @@ class EpisodeContext:
 
     async def show(self, seen: Observation) -> bool:
         """Show an observation, in the context that the strategy chooses."""
-        if self._strategy is None or seen.new_context or self._opening is None:
+        if seen.request is not None:
             try:
                 return await self._begin(seen)
             except DriftError:
                 raise
             except ModelError as error:
-                if seen.request is None:
-                    raise
                 raise EpisodeError(str(error)) from error
+        if self._strategy is None or seen.new_context or self._opening is None:
+            return await self._begin(seen)
         history = self._history(seen.messages)
         chosen = await self._call(self._strategy.next_context, history, convert=partial(choice_of, history=history))
         if not isinstance(chosen, SummaryRequest):

@@ -77,6 +77,7 @@ class ProgramEnv(ToolEnv):
     """Plays an episode through a program."""
 
     Config = ProgramConfig
+    owns_context = True
 
     def __init__(self, config: ComponentConfig | None = None, services: EnvServices | None = None) -> None:
         super().__init__(config, services)

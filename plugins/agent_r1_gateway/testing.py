@@ -1,0 +1,66 @@
+"""Plays programs against a scripted policy, for tests of agents: no model is loaded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agent_r1_core import EnvServices, RewardFn, Sampling, Task, ToolEnv, ToolFormat, Trajectory
+from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings, WeightedReward
+from agent_r1_core.testing import ScriptedPolicy, make_task, tiny_tokenizer
+from agent_r1_gateway.env import ProgramEnv
+
+
+def play_programs(
+    env: Callable[[EnvServices], ToolEnv],
+    policy: ScriptedPolicy,
+    tasks: Sequence[Task],
+    tool_format: ToolFormat | None = None,
+    rewards: Sequence[RewardFn] = (),
+    **settings: Any,
+) -> RolloutResult:
+    """Play each task once; `settings` are further ones of `RolloutSettings`."""
+    chosen: dict[str, Any] = {
+        "sampling": Sampling(max_new_tokens=256),
+        "max_retries": 0,
+        "max_episodes": 512,
+        "rewards": [WeightedReward(reward) for reward in rewards],
+    }
+    tokenizer = ChatTokenizer(tiny_tokenizer())
+    collector = Collector(policy, tokenizer, RolloutSettings(env, tool_format=tool_format, **chosen | settings))
+    try:
+        return asyncio.run(collector.collect(RolloutRequest(tasks)))
+    finally:
+        collector.close()
+
+
+def play_program(
+    script: Sequence[str] | Callable[..., str],
+    task: Task | None = None,
+    env: type[ProgramEnv] = ProgramEnv,
+    tool_format: ToolFormat | None = None,
+    rewards: Sequence[RewardFn] = (),
+    **options: Any,
+) -> Trajectory:
+    """One episode of a program.
+
+    Args:
+        script: what the policy says, action by action, or a function, as for `ScriptedPolicy`.
+        task: what the program is asked; by default a small one.
+        env: the environment `program`, or one that is derived from it.
+        tool_format: reads the calls in what the policy says; None: as the options say.
+        rewards: score the trajectory.
+        options: those of the environment, such as `command` or `function`.
+
+    Raises:
+        AssertionError: the episode failed; the text is its reason.
+    """
+    config = env.Config(**options)
+    form = config.format.make() if tool_format is None else tool_format
+    result = play_programs(
+        lambda services: env(config, services), ScriptedPolicy(script), [task or make_task()], form, rewards
+    )
+    assert result.trajectories, result.dropped[0].reason
+    return result.trajectories[0]
