@@ -8,9 +8,10 @@ from typing import Any
 
 from agent_r1_core import EnvServices, RewardFn, Sampling, Task, ToolEnv, ToolFormat, Trajectory
 from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core.plugins import Registry
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings, WeightedReward
 from agent_r1_core.testing import ScriptedPolicy, make_task, tiny_tokenizer
-from agent_r1_gateway.env import ProgramEnv
+from agent_r1_gateway.env import ProgramConfig, ProgramEnv
 
 
 def play_programs(
@@ -58,9 +59,16 @@ def play_program(
         AssertionError: the episode failed; the text is its reason.
     """
     config = env.Config(**options)
-    form = config.format.make() if tool_format is None else tool_format
+    form = _format(config) if tool_format is None else tool_format
     result = play_programs(
         lambda services: env(config, services), ScriptedPolicy(script), [task or make_task()], form, rewards
     )
     assert result.trajectories, result.dropped[0].reason
     return result.trajectories[0]
+
+
+def _format(config: ProgramConfig) -> ToolFormat:
+    """The tool format that the options name."""
+    block = config.format
+    loaded: Any = Registry.discover().load("tool_format", block.name)
+    return loaded.cls(loaded.cls.Config(**block.config.model_dump()))  # type: ignore[no-any-return]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import httpx2
 import pytest
-from agent_r1_gateway import program
 from agent_r1_gateway.env import ProgramEnv
+from agent_r1_gateway.program import Episode
+from agent_r1_gateway.testing import play_programs
 from agent_r1_tool_formats.hermes import Hermes
 
-from agent_r1_core import Sampling, Task, Trajectory
-from agent_r1_core.chat import ChatTokenizer
-from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings
-from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
+from agent_r1_core import RewardFn, Task, Trajectory
+from agent_r1_core.rollout import RolloutResult
+from agent_r1_core.testing import ScriptedPolicy
 
 TASK = Task("q", "Where was Karimo born?", ("Tavelo",))
 
@@ -46,44 +46,26 @@ def play() -> Callable[..., RolloutResult]:
     """Play tasks by a program; its function gets a Client and the Episode."""
 
     def play(
-        function: Callable[[Client, program.Episode], Any] | None = None,
+        function: Callable[[Client, Episode], Any] | None = None,
         script: Any = ("Tavelo",),
-        tasks: tuple[Task, ...] = (TASK,),
-        samples: int = 1,
-        rewards: Any = (),
-        max_retries: int = 0,
-        deterministic: bool = False,
+        tasks: Sequence[Task] = (TASK,),
+        rewards: Sequence[RewardFn] = (),
         engine: ScriptedPolicy | None = None,
+        settings: dict[str, Any] | None = None,
         **options: Any,
     ) -> RolloutResult:
-        if function is not None:
-            options["function"] = "tests:function"
-        config = ProgramEnv.Config(**options)
-
-        def make(services: Any) -> ProgramEnv:
-            return ProgramEnv(config, services)
-
-        settings = RolloutSettings(
-            make_env=make,
-            tool_format=Hermes(),
-            sampling=Sampling(max_new_tokens=120),
-            rewards=list(rewards),
-            max_retries=max_retries,
-            deterministic=deterministic,
-            max_episodes=512,
-        )
-        collector = Collector(engine or ScriptedPolicy(script), ChatTokenizer(tiny_tokenizer()), settings)
-
-        def run(episode: program.Episode) -> Any:
+        def run(episode: Episode) -> Any:
             assert function is not None
             return function(Client(episode.base_url, episode.api_key), episode)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("agent_r1_gateway.env.function_named", lambda name: run)
-            try:
-                return asyncio.run(collector.collect(RolloutRequest(tasks, samples)))
-            finally:
-                collector.close()
+            if function is not None:
+                options["function"] = "a:function"
+                patch.setattr("agent_r1_gateway.env.function_named", lambda name: run)
+            config = ProgramEnv.Config(**options)
+            policy = engine or ScriptedPolicy(script)
+            make = partial(ProgramEnv, config)
+            return play_programs(make, policy, tasks, Hermes(), rewards, **(settings or {}))
 
     return play
 
