@@ -125,11 +125,11 @@ class EnvServices:
     tool_format: ToolFormat | None = None
     call_tools: Callable[[Sequence[ToolCall]], Awaitable[list[ToolResult]]] | None = None
     """Runs calls concurrently, each under its own time-out; errors come back as results (LAW 9)."""
-    decode: Callable[[Sequence[int]], str] = field(default=lambda ids: "")
-    """Text of ids, special tokens included."""
     rng: random.Random = field(default_factory=random.Random)
     """Seeded by run, task and sample (LAW 11), for random events during the episode. Draw the start of an episode from
     `task.seed` instead: the episodes of a group are compared, so they must face the same problem (LAW 7)."""
+    decode: Callable[[Sequence[int]], str] = field(default=lambda ids: "")
+    """Text of ids, special tokens included."""
 
 
 class ToolEnv(Component):

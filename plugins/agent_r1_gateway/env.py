@@ -7,8 +7,10 @@ other begins a segment. The program's end is the end of the episode.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 from pydantic import Field, model_validator
@@ -27,11 +29,13 @@ from agent_r1_core import (
     ToolEnv,
     ToolFormatBlock,
 )
+from agent_r1_gateway.forward import Elsewhere
 from agent_r1_gateway.history import History, Place
 from agent_r1_gateway.line import Asked, Line
 from agent_r1_gateway.program import Function, Process, Program, Result, function_named
 from agent_r1_gateway.server import Gateway, shared_gateway
-from agent_r1_gateway.speech import Thinking, messages_of, reply_of
+from agent_r1_gateway.speech import Thinking, arguments_of, messages_of, reply_of
+from agent_r1_gateway.wire import ChatRequest
 
 
 class ProgramConfig(EnvConfig):
@@ -50,6 +54,15 @@ class ProgramConfig(EnvConfig):
     with every request. `text`: it stays in the text, which every client keeps."""
     answers: bool = False
     """Whether the program gets the task's answers and metadata, to grade itself."""
+    models: dict[str, str] = Field(default={})
+    """What becomes of requests, by the name of the model that they ask for, which may hold `*`: `policy`; `untrained`,
+    which the policy answers and which leaves no turn; or the base address of another server, to which they are passed
+    on. The first that fits holds; other names are the policy's."""
+    models_key: str | None = None
+    """The environment variable with the key for those addresses."""
+    untrained: list[str] = Field(default=[])
+    """Regular expressions. A request whose system prompt or last message contains one, such as a title for a display,
+    is answered by the policy and leaves no turn."""
     environment: dict[str, str] = Field(default={})
     """Further environment variables of a command."""
     max_turns: int = Field(default=20, ge=1)
@@ -90,6 +103,8 @@ class ProgramEnv(ToolEnv):
         self._place: Place | None = None
         self._turns = 0
         self._earned = 0.0
+        self._left_out: list[dict[str, Any]] = []
+        """Requests since the last turn that left none."""
 
     @classmethod
     def uses_tools(cls) -> bool:
@@ -111,7 +126,9 @@ class ProgramEnv(ToolEnv):
         self._gateway = shared_gateway()
         happened = self._happened
         self._line = line = Line(
-            lambda asked: later(happened.put_nowait, asked), lambda value: later(self._earn, value)
+            lambda asked: later(happened.put_nowait, asked),
+            lambda value: later(self._earn, value),
+            self._elsewhere,
         )
         self._gateway.open(line)
         if config.command is not None:
@@ -137,19 +154,25 @@ class ProgramEnv(ToolEnv):
         asked, place = self._asked, self._place
         if asked is None or place is None or self._line is None:
             raise EpisodeError("environment program got an action that nobody asked for")
-        calls, withdrawn = list[CallRecord](), asked.listeners == 0 and not asked.reply.done()
-        if withdrawn:
+        calls, withdrawn = list[CallRecord](), asked.listeners == 0 or self._is_untrained(asked.request)
+        told = {"api": asked.api, "number": asked.number, "context": place.why, "retries": asked.retries}
+        if asked.listeners == 0:
             self._line.forget(asked)
+            self._left_out.append(told | {"why": "its client left"})
         else:
             form = self.services.tool_format
             reply = reply_of(action, asked.request, form, self.services.decode, self.config.thinking)
-            calls = [CallRecord(call.name, dict(call.arguments)) for call in reply.calls if _is_object(call.arguments)]
-            self._history.add(asked.request, reply, self._turns)
-            self._turns += 1
+            if withdrawn:
+                self._left_out.append(told | {"why": "untrained", "reply": action.text})
+            else:
+                calls = [CallRecord(call.name, arguments_of(call)) for call in reply.calls]
+                self._history.add(asked.request, reply, self._turns)
+                self._turns += 1
             asked.reply.set_result(reply)
-        told = {"api": asked.api, "number": asked.number, "context": place.why}
         following = await self._happened.get()
-        info: dict[str, Any] = {"request": told, "retries": asked.retries}
+        info: dict[str, Any] = {"request": told}
+        if not withdrawn and self._left_out:
+            info["left_out"], self._left_out = self._left_out, []
         if self._program is not None and (output := self._program.output()):
             info["output"] = output
         earned, self._earned = self._earned, 0.0
@@ -190,6 +213,22 @@ class ProgramEnv(ToolEnv):
             info=dict(result.components),
         )
 
+    def _is_untrained(self, request: ChatRequest) -> bool:
+        """Whether the recipe leaves the request out of the trajectory."""
+        if self._rule(request.model) == "untrained":
+            return True
+        texts = [message.text for message in (*request.messages[:1], request.messages[-1])]
+        return any(re.search(pattern, text) for pattern in self.config.untrained for text in texts)
+
+    def _rule(self, model: str) -> str:
+        """What the recipe says about requests for this model."""
+        rules = self.config.models.items()
+        return next((rule for pattern, rule in rules if fnmatchcase(model, pattern)), "policy")
+
+    def _elsewhere(self, model: str) -> Elsewhere | None:
+        rule = self._rule(model)
+        return None if rule in ("policy", "untrained") else Elsewhere(rule, self.config.models_key)
+
     def _earn(self, reward: float) -> None:
         self._earned += reward
 
@@ -198,7 +237,3 @@ class ProgramEnv(ToolEnv):
         told = {"id": task.id, "prompt": prompt, "seed": task.seed}
         hidden = {"answers": list(task.answers), "metadata": dict(task.metadata)}
         return told | hidden if self.config.answers else told
-
-
-def _is_object(arguments: Any) -> bool:
-    return not isinstance(arguments, str)

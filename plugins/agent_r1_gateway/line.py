@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent_r1_gateway.forward import Elsewhere
 from agent_r1_gateway.wire import ChatRequest, Refused, Reply
 
 
@@ -48,13 +49,19 @@ class Asked:
 class Line:
     """The requests of one program, in the order of their arrival; a retry joins the request that it repeats."""
 
-    def __init__(self, answerer: Callable[[Asked], None], on_reward: Callable[[float], None] | None = None) -> None:
+    def __init__(
+        self,
+        answerer: Callable[[Asked], None],
+        on_reward: Callable[[float], None] | None = None,
+        elsewhere: Callable[[str], Elsewhere | None] = lambda model: None,
+    ) -> None:
         """`answerer` gets each new request, and `on_reward` each reward that the program reports, both in the server's
-        thread."""
+        thread; `elsewhere` says where a model is served that is not ours."""
         self.key = f"ar1-{secrets.token_hex(16)}"
         """The API key of the program."""
         self._answerer = answerer
         self._on_reward = on_reward
+        self.elsewhere = elsewhere
         self._asked: list[Asked] = []
         self._by_digest: dict[bytes, Asked] = {}
         self._by_key: dict[str, bytes] = {}

@@ -242,7 +242,7 @@ def function_named(name: str) -> Callable[[Episode], Any]:
         raise EpisodeError(f"the function {name} cannot be imported ({describe_error(error)})") from error
     if not callable(found):
         raise EpisodeError(f"{name} is no function; name one")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 async def _awaited(value: Any) -> Any:

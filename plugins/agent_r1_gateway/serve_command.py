@@ -11,6 +11,7 @@ import typer
 from agent_r1_cli.output import say
 from agent_r1_cli.plugin_options import DisabledPlugins, PluginFiles, TrustFiles, trust_as
 from agent_r1_cli.recipe_arguments import Arguments, ModelName, resolve_for_model
+from agent_r1_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
@@ -48,6 +49,7 @@ def serve(
 
 
 async def _serve(resolved: ResolvedConfig, host: str, port: int, key: str | None) -> None:
+    from agent_r1_core import ToolFormatBlock
     from agent_r1_core.assembly.assembly import assemble
     from agent_r1_core.assembly.components import make_tool_format
     from agent_r1_gateway.line import Line
@@ -56,13 +58,14 @@ async def _serve(resolved: ResolvedConfig, host: str, port: int, key: str | None
 
     gateway = Gateway(host, port)
     assembly = assemble(resolved, learning=False, task_sets=(), note=say)
+    engine = getattr(assembly.rollouts, "engine", None)
+    if engine is None:
+        raise ConfigError("the model of this recipe is on other machines; serve it with distributed=null")
     try:
         await assembly.start()
         config = resolved.config
-        form = make_tool_format(resolved) or resolved.make("tool_format", "hermes")
-        served = Served(
-            assembly.rollouts.engine, assembly.tokenizer, form, config.engine.config.sampling, seed=config.seed
-        )
+        form = make_tool_format(resolved) or resolved.make("tool_format", ToolFormatBlock(name="hermes"))
+        served = Served(engine, assembly.tokenizer, form, config.engine.config.sampling, seed=config.seed)
         line = Line(served.take)
         line.key = key or line.key
         gateway.open(line)

@@ -26,6 +26,7 @@ from agent_r1_core.errors import AgentR1Error, describe_error
 from agent_r1_gateway.dialects import DIALECTS
 from agent_r1_gateway.dialects import messages as anthropic
 from agent_r1_gateway.dialects.fields import Dialect
+from agent_r1_gateway.forward import Forwarder
 from agent_r1_gateway.line import Asked, Line
 from agent_r1_gateway.wire import ChatRequest, Refused, Reply
 
@@ -48,6 +49,7 @@ class Gateway:
         self._lines: dict[str, Line] = {}
         self._mentioned: set[tuple[str, str]] = set()
         """Fields without effect that the log has named."""
+        self._forwarder = Forwarder()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.socket(family)
         try:
@@ -92,7 +94,12 @@ class Gateway:
 
     async def _ask(self, request: Request, dialect: Dialect) -> Response:
         line = self._line(request)
-        asked_for = dialect.read(await _body(request))
+        raw = await _read(request)
+        body = _object(raw)
+        elsewhere = line.elsewhere(str(body.get("model")))
+        if elsewhere is not None:
+            return await self._forwarder.send(request, raw, elsewhere)
+        asked_for = dialect.read(body)
         self._mention(asked_for, dialect)
         asked = line.ask(asked_for, dialect.NAME, request.headers)
         reply = await _unless_left(request, asked)
@@ -103,13 +110,13 @@ class Gateway:
     async def _count(self, request: Request, dialect: Dialect) -> Response:
         """An estimate: no model is asked, and the tokens of a reply are counted exactly."""
         self._line(request)
-        asked_for = anthropic.count(await _body(request))
+        asked_for = anthropic.count(_object(await _read(request)))
         characters = sum(len(message.text) for message in asked_for.messages) + len(json.dumps(asked_for.tools))
         return JSONResponse({"input_tokens": characters // 4 + 1})
 
     async def _reward(self, request: Request) -> Response:
         try:
-            self._line(request).reward((await _body(request)).get("reward"))
+            self._line(request).reward(_object(await _read(request)).get("reward"))
         except Refused as refused:
             return JSONResponse({"error": {"message": str(refused)}}, refused.status)
         return Response(status_code=204)
@@ -151,16 +158,20 @@ def _answering(dialect: Dialect, answer: Answer) -> Callable[[Request], Coroutin
     return endpoint
 
 
-async def _body(request: Request) -> dict[str, Any]:
-    """The JSON object of a request, read within bounds."""
+async def _read(request: Request) -> bytes:
+    """The body of a request, within bounds."""
     pieces, size = list[bytes](), 0
     async for piece in request.stream():
         size += len(piece)
         if size > MOST_BYTES:
             raise Refused(f"the request has more than {MOST_BYTES} bytes; send less", 413, "request_too_large")
         pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _object(raw: bytes) -> dict[str, Any]:
     try:
-        body = json.loads(b"".join(pieces))
+        body = json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise Refused(f"the body is not JSON ({error}); send a JSON object") from None
     if not isinstance(body, dict):

@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal
 
 from agent_r1_core import Action, Markup, Message, ToolCall, ToolFormat, ToolResult
 from agent_r1_core.chat import without_thinking
@@ -79,6 +79,11 @@ def reply_of(
     )
 
 
+def arguments_of(call: Call) -> dict[str, Any]:
+    """A call's arguments as an object."""
+    return {"input": call.arguments} if isinstance(call.arguments, str) else dict(call.arguments)
+
+
 def _action(message: ChatMessage, form: ToolFormat | None) -> str:
     """An assistant's message that no turn of the episode said, such as an example, as a policy would write it."""
     said = message.text
@@ -92,8 +97,7 @@ def _action(message: ChatMessage, form: ToolFormat | None) -> str:
 
 def _written(call: Call, form: ToolFormat) -> str:
     """A call as the format writes it; its tags are markup, and what stands between them is data."""
-    arguments = dict(call.arguments) if not isinstance(call.arguments, str) else {"input": call.arguments}
-    text = form.render_call(ToolCall(call.name, arguments))
+    text = form.render_call(ToolCall(call.name, arguments_of(call)))
     start, stop = text.find(">") + 1, text.rfind("<")
     return Markup(text, [(0, start), (stop, len(text))]) if 0 < start <= stop else text
 

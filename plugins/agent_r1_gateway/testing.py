@@ -71,4 +71,4 @@ def _format(config: ProgramConfig) -> ToolFormat:
     """The tool format that the options name."""
     block = config.format
     loaded: Any = Registry.discover().load("tool_format", block.name)
-    return loaded.cls(loaded.cls.Config(**block.config.model_dump()))  # type: ignore[no-any-return]
+    return loaded.cls(loaded.cls.Config(**block.config.model_dump()))
