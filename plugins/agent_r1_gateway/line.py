@@ -25,7 +25,7 @@ class Asked:
     number: int
     """Counts the requests of the line, from 0; a retry is the same one."""
     reply: Future[Reply] = field(default_factory=Future)
-    listeners: int = 0
+    listeners: int = 1
     """Connections that wait for the reply; 0: every client has left."""
     retries: int = 0
 
@@ -35,11 +35,7 @@ class Asked:
         Raises:
             Refused: there is none.
         """
-        self.listeners += 1
-        try:
-            return await asyncio.shield(asyncio.wrap_future(self.reply))
-        finally:
-            self.listeners -= 1
+        return await asyncio.shield(asyncio.wrap_future(self.reply))
 
     def refuse(self, refused: Refused) -> None:
         if not self.reply.done():
@@ -68,7 +64,7 @@ class Line:
         self._ended: str | None = None
 
     def ask(self, request: ChatRequest, api: str, headers: Mapping[str, str]) -> Asked:
-        """Put a request through, or find the one that it repeats.
+        """Put a request through, or find the one that it repeats; whoever asks leaves `listeners` again.
 
         Raises:
             Refused: the line has been closed, or an idempotency key came with another body before.
@@ -87,6 +83,7 @@ class Line:
         if again and digest in self._by_digest:
             asked = self._by_digest[digest]
             asked.retries += 1
+            asked.listeners += 1
             return asked
         asked = Asked(request, api, len(self._asked))
         self._asked.append(asked)
@@ -95,7 +92,8 @@ class Line:
         return asked
 
     def forget(self, asked: Asked) -> None:
-        """A retry of this request is a new one: its reply was withdrawn."""
+        """There will be no reply, since every client has left; a retry of the request is a new one."""
+        asked.refuse(Refused("the request was given up when its client left; send it again", 503, "api_error"))
         self._by_digest = {digest: one for digest, one in self._by_digest.items() if one is not asked}
 
     def reward(self, value: Any) -> None:

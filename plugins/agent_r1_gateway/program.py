@@ -23,6 +23,8 @@ from agent_r1_core.errors import describe_error
 
 _GRACE = 2.0
 """Seconds that a process has between SIGTERM and SIGKILL."""
+_DRAIN = 0.5
+"""Seconds for what it printed last, where a child that it left behind holds the pipe."""
 
 
 @dataclass(frozen=True)
@@ -110,19 +112,24 @@ class Process:
             "AGENT_R1_TASK": str(where),
             "AGENT_R1_RESULT": str(self._folder / "result.json"),
         }
+        reading, writing = os.pipe()  # not the library's: its wait() would wait for whoever inherits the pipe
         try:
-            self._process = await asyncio.create_subprocess_exec(
-                *(part.replace("{task}", text) for part in self._command),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                cwd=self._folder,
-                env={**os.environ, **own, **self._environment},
-                start_new_session=True,
-            )
+            with where.open("rb") as stdin:
+                self._process = await asyncio.create_subprocess_exec(
+                    *(part.replace("{task}", text) for part in self._command),
+                    stdin=stdin,
+                    stdout=writing,
+                    stderr=writing,
+                    cwd=self._folder,
+                    env={**os.environ, **own, **self._environment},
+                    start_new_session=True,
+                )
         except (OSError, ValueError) as error:
+            os.close(reading)
             raise EpisodeError(f"the program {self._command[0]} cannot be started: {error}") from error
-        self._watching = asyncio.create_task(self._watch(self._process, text, ended))
+        finally:
+            os.close(writing)
+        self._watching = asyncio.create_task(self._watch(self._process, reading, ended))
 
     def output(self) -> str:
         return self._output.take()
@@ -145,25 +152,26 @@ class Process:
                 os.killpg(self._process.pid, number)
 
     async def _watch(
-        self, process: asyncio.subprocess.Process, task: str, ended: Callable[[Result | Exception], None]
+        self, process: asyncio.subprocess.Process, printed: int, ended: Callable[[Result | Exception], None]
     ) -> None:
-        """Feed the task, keep what is printed, and report the end."""
-        reading = asyncio.create_task(self._read(process))
-        if process.stdin is not None:
-            with suppress(BrokenPipeError, ConnectionResetError):
-                process.stdin.write(task.encode())
-                await process.stdin.drain()
-            process.stdin.close()
-        code = await process.wait()
-        with suppress(TimeoutError):  # a child that was left behind may hold the pipe
-            await asyncio.wait_for(reading, _GRACE)
+        """Keep what is printed, and report the end."""
+        loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport, _ = await loop.connect_read_pipe(lambda: protocol, os.fdopen(printed, "rb", 0))
+        reading = asyncio.create_task(self._read(reader))
         try:
-            ended(self._result(code))
-        except Exception as error:
-            ended(error)
+            code = await process.wait()
+            await asyncio.wait({reading}, timeout=_DRAIN)
+            try:
+                ended(self._result(code))
+            except Exception as error:
+                ended(error)
+        finally:
+            transport.close()
+            reading.cancel()
 
-    async def _read(self, process: asyncio.subprocess.Process) -> None:
-        while process.stdout is not None and (piece := await process.stdout.read(2**16)):
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        while piece := await reader.read(2**16):
             self._output.add(piece.decode("utf-8", "replace"))
 
     def _result(self, code: int) -> Result:

@@ -189,6 +189,7 @@ async def _unless_left(request: Request, asked: Asked) -> Reply:
             raise ClientDisconnect
         return waiting.result()
     finally:
+        asked.listeners -= 1
         for task in (waiting, leaving):
             task.cancel()
             with suppress(asyncio.CancelledError, Refused):
