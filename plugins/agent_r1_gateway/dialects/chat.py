@@ -182,7 +182,8 @@ def write(reply: Reply, request: ChatRequest) -> dict[str, Any]:
         message["reasoning_content"] = reply.thinking
     if reply.calls:
         message["tool_calls"] = [_call(call, _arguments(call)) for call in reply.calls]
-    logprobs = _logprobs(reply.logprobs) if request.logprobs else None
+    tokens = reply.logprobs if request.logprobs else ()
+    logprobs = _logprobs(tokens) if tokens else None
     choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": _reason(reply)}
     return _head(reply, request, "chat.completion") | {"choices": [choice], "usage": _usage(reply)}
 
@@ -210,8 +211,9 @@ def _choices(reply: Reply, request: ChatRequest) -> Iterator[dict[str, Any]]:
         yield rest | {"delta": {"tool_calls": [{"index": index, **_call(call, "")}]}}
         for piece in pieces(_arguments(call)):
             yield rest | {"delta": {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}}
-    for at in range(0, len(reply.logprobs) if request.logprobs else 0, _LOGPROBS_A_CHUNK):
-        yield rest | {"delta": {}, "logprobs": _logprobs(reply.logprobs[at : at + _LOGPROBS_A_CHUNK])}
+    tokens = reply.logprobs if request.logprobs else ()
+    for at in range(0, len(tokens), _LOGPROBS_A_CHUNK):
+        yield rest | {"delta": {}, "logprobs": _logprobs(tokens[at : at + _LOGPROBS_A_CHUNK])}
     yield rest | {"delta": {}, "finish_reason": _reason(reply)}
 
 

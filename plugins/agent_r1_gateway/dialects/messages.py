@@ -32,9 +32,13 @@ NAME = "messages"
 PATHS = ("/v1/messages", "/messages")
 
 _HONOURED = (
-    Field("messages", Effect.HONOURED, "text, calls, results of calls and thinking; images and documents are refused"),
+    Field("messages", Effect.HONOURED, "text, calls, results and thinking; images and documents are refused"),
     Field("model", Effect.HONOURED, "the recipe says which names are the policy"),
-    Field("system", Effect.HONOURED, "but for the block that names a client for billing: it differs in every request"),
+    Field(
+        "system",
+        Effect.HONOURED,
+        "but for a block that begins with `x-anthropic-billing-header:`: it changes in every request",
+    ),
     Field("max_tokens", Effect.HONOURED, "thinking counts"),
     Field("stop_sequences", Effect.HONOURED),
     Field("stream", Effect.HONOURED, "the stream opens when the reply is complete"),
