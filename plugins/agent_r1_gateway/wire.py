@@ -9,9 +9,13 @@ import ast
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 Role = Literal["system", "user", "assistant", "tool"]
+DEEPEST = 100
+"""Lists and objects within each other, in a request or in the arguments of a call."""
+MOST_LITERAL = 2**18
+"""Characters of arguments that are read as a Python literal."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,7 @@ class Call:
 
     name: str
     arguments: Mapping[str, Any] | str
-    """The object; the text itself where it is neither JSON nor a Python literal of an object."""
+    """The object; the text itself where it is neither JSON nor a Python literal of an object, or nested too deep."""
     id: str = field(default="", compare=False)
 
 
@@ -51,7 +55,7 @@ class ChatRequest:
 
     model: str
     messages: tuple[ChatMessage, ...]
-    """At least one; the last is a user's or a tool's."""
+    """At least one; the last is not the assistant's."""
     tools: tuple[dict[str, Any], ...] = ()
     """Function schemas as the chat templates of Hugging Face take them: `{"type": "function", "function": {"name",
     "description", "parameters"}}`. Empty where the request forbids calls."""
@@ -118,14 +122,48 @@ def read_arguments(given: Any) -> Mapping[str, Any] | str:
     text = "" if given is None else str(given)
     if not text.strip():
         return {}
-    for read in (json.loads, ast.literal_eval):
+    for read in (json.loads, _literal):
         try:
             value = read(text)
         except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             continue
-        if isinstance(value, dict):
-            return value
+        if isinstance(value, dict) and not too_deep(value):
+            return cast("dict[str, Any]", well_formed(value))
     return text
+
+
+def _literal(text: str) -> Any:
+    """A Python literal as JSON has it: tuples are lists, keys are texts. Parsing takes a hundred times its size."""
+    if len(text) > MOST_LITERAL:
+        raise ValueError("too long")
+    return json.loads(json.dumps(ast.literal_eval(text.strip())))
+
+
+def too_deep(value: Any) -> bool:
+    """Whether lists and objects are nested deeper than any real request has them."""
+    level = [value]
+    for _ in range(DEEPEST):
+        inner: list[Any] = []
+        for one in level:
+            if isinstance(one, Mapping):
+                inner += one.values()
+            elif isinstance(one, list | tuple):
+                inner += one
+        if not inner:
+            return False
+        level = inner
+    return True
+
+
+def well_formed(value: Any) -> Any:
+    """JSON data with U+FFFD in place of every half of a surrogate pair. Programs in JavaScript leave such halves where
+    they shorten a text, and no tokenizer takes them."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    return value
 
 
 def plain_number(value: Any) -> Any:
