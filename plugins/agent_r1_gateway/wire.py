@@ -13,6 +13,9 @@ from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant", "tool"]
 
+DEEPEST = 100
+"""Levels of objects and arrays that a request may nest; what walks one recursively stays far from Python's limit."""
+
 
 @dataclass(frozen=True)
 class Call:
@@ -20,7 +23,7 @@ class Call:
 
     name: str
     arguments: Mapping[str, Any] | str
-    """The object; the text itself where it is neither JSON nor a Python literal of an object."""
+    """The object; the text itself where it is neither JSON nor a Python literal of an object, or nests too deep."""
     id: str = field(default="", compare=False)
 
 
@@ -51,7 +54,7 @@ class ChatRequest:
 
     model: str
     messages: tuple[ChatMessage, ...]
-    """At least one; the last is a user's or a tool's."""
+    """At least one; the last is not an assistant's."""
     tools: tuple[dict[str, Any], ...] = ()
     """Function schemas as the chat templates of Hugging Face take them: `{"type": "function", "function": {"name",
     "description", "parameters"}}`. Empty where the request forbids calls."""
@@ -118,14 +121,30 @@ def read_arguments(given: Any) -> Mapping[str, Any] | str:
     text = "" if given is None else str(given)
     if not text.strip():
         return {}
-    for read in (json.loads, ast.literal_eval):
+    for read in (json.loads, _literal):
         try:
             value = read(text)
         except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             continue
-        if isinstance(value, dict):
+        if isinstance(value, dict) and not nests_too_deep(value):
             return value
     return text
+
+
+def _literal(text: str) -> Any:
+    """A Python literal as JSON has it: lists for tuples; TypeError for what JSON cannot hold, such as a set."""
+    return json.loads(json.dumps(ast.literal_eval(text)))
+
+
+def nests_too_deep(value: Any) -> bool:
+    """Whether a value nests more than `DEEPEST` objects and arrays."""
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        nested = [one for one in level if isinstance(one, Mapping | list | tuple)]
+        level = [inner for one in nested for inner in (one.values() if isinstance(one, Mapping) else one)]
+        if not nested:
+            return False
+    return True
 
 
 def plain_number(value: Any) -> Any:
