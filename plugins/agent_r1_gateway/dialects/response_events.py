@@ -12,6 +12,8 @@ from agent_r1_gateway.wire import Call, ChatRequest, Reply
 
 SEALED = "agent-r1:"
 """Begins an `encrypted_content` that the gateway wrote; base64 of the reasoning follows."""
+RAW = "ctcraw_"
+"""Begins the id of a custom tool's call whose arguments are not one text: its input is those arguments as written."""
 
 _REPEATED = (
     "instructions",
@@ -94,23 +96,24 @@ def _output(reply: Reply, request: ChatRequest) -> list[dict[str, Any]]:
         status = "incomplete" if reply.cut and not reply.calls else "completed"
         message = {"type": "message", "id": f"msg_{reply.id}", "role": "assistant", "status": status}
         items.append(message | {"content": [part]})
-    tools = tools_by_name(request.body.get("tools"))
+    tools = tools_by_name(request.body)
     for number, call in enumerate(reply.calls):
         items.append(_call(call, tools.get(call.name, Tool(call.name)), f"{reply.id}_{number}"))
     return items
 
 
 def _call(call: Call, tool: Tool, mark: str) -> dict[str, Any]:
-    """A call by the name that the client gave the tool; what a custom tool gets is text, well-formed or not."""
+    """A call by the name that the client gave the tool."""
     named: dict[str, Any] = {"name": tool.name, "call_id": call.id, "status": "completed"}
     if tool.namespace is not None:
         named["namespace"] = tool.namespace
     written = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)
     if not tool.custom:
         return {"type": "function_call", "id": f"fc_{mark}", "arguments": written} | named
-    if not isinstance(call.arguments, str) and isinstance(call.arguments.get("input"), str):
-        written = call.arguments["input"]
-    return {"type": "custom_tool_call", "id": f"ctc_{mark}", "input": written} | named
+    begins, given = RAW, {} if isinstance(call.arguments, str) else call.arguments
+    if list(given) == ["input"] and isinstance(given["input"], str):
+        begins, written = "ctc_", given["input"]
+    return {"type": "custom_tool_call", "id": f"{begins}{mark}", "input": written} | named
 
 
 def _logprobs(reply: Reply) -> list[dict[str, Any]]:

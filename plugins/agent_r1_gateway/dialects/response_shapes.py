@@ -7,7 +7,16 @@ from typing import Any
 
 from agent_r1_gateway.wire import Refused
 
-TEXT_PARTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
+_TEXT_IN = {
+    "input_text": "text",
+    "output_text": "text",
+    "text": "text",
+    "summary_text": "text",
+    "reasoning_text": "text",
+    "refusal": "refusal",
+    "encrypted_content": "encrypted_content",
+}
+"""By the type of a part, the field with its text. Codex passes on as encrypted what the policy tells a sub-agent."""
 
 
 def objects(given: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -39,10 +48,7 @@ def joined_text(given: Any, path: str) -> str:
     texts = []
     for at, part in objects(given, path):
         kind = text_at(part, "type", at)
-        if kind == "refusal":
-            texts.append(text_at(part, "refusal", at))
-        elif kind in TEXT_PARTS:
-            texts.append(text_at(part, "text", at))
-        else:
+        if kind not in _TEXT_IN:
             raise Refused(f"{at}: the gateway reads text only; leave out the {kind[:80]!r}", field=at)
+        texts.append(text_at(part, _TEXT_IN[kind], at))
     return "".join(texts)

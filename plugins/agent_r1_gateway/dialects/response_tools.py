@@ -12,8 +12,14 @@ from typing import Any
 from agent_r1_gateway.dialects.response_shapes import objects, text_at
 from agent_r1_gateway.wire import Refused
 
-_WITHOUT_EFFECT = ("web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11")
-"""Hosted tools that coding agents send by default."""
+_WITHOUT_EFFECT = (
+    "tool_search",
+    "web_search",
+    "web_search_2025_08_26",
+    "web_search_preview",
+    "web_search_preview_2025_03_11",
+)
+"""Tools that coding agents send by default, and that the model does not see."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +37,16 @@ class Tool:
         return self.name if self.namespace is None else f"{self.namespace}__{self.name}"
 
 
-def read_tools(given: Any) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
+def read_tools(body: Mapping[str, Any]) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
     """The tools of a request as function schemas, and those that have no effect.
+
+    Items of the type `additional_tools`, which Codex sends for models that it knows, add theirs.
 
     Raises:
         Refused: the gateway does not have such a tool, or two have one name.
     """
     schemas, ignored, known = list[dict[str, Any]](), list[str](), dict[str, Tool]()
-    for path, kind, tool, described in _walk(given):
+    for path, kind, tool, described in _every(body):
         if tool is None:
             if kind not in _WITHOUT_EFFECT:
                 sentence = f"{path}: the gateway has no tool of the type {kind[:80]!r}; send functions or custom tools"
@@ -51,15 +59,24 @@ def read_tools(given: Any) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]
     return tuple(schemas), tuple(ignored)
 
 
-def tools_by_name(given: Any) -> dict[str, Tool]:
+def tools_by_name(body: Mapping[str, Any]) -> dict[str, Tool]:
     """The tools of a request that `read_tools` has read, by their names to the model."""
-    return {tool.flat: tool for _, _, tool, _ in _walk(given) if tool is not None}
+    return {tool.flat: tool for _, _, tool, _ in _every(body) if tool is not None}
 
 
-def _walk(
-    given: Any, at: str = "tools", namespace: str | None = None
-) -> Iterator[tuple[str, str, Tool | None, Mapping[str, Any]]]:
-    """Each tool: its path, its type, what it is to the client (None: hosted), and its description."""
+_Described = tuple[str, str, Tool | None, Mapping[str, Any]]
+"""Its path, its type, what it is to the client (None: hosted), and its description."""
+
+
+def _every(body: Mapping[str, Any]) -> Iterator[_Described]:
+    yield from _walk(body.get("tools"), "tools")
+    items = body.get("input")
+    for path, item in objects(items, "input") if isinstance(items, list | tuple) else ():
+        if item.get("type") == "additional_tools":
+            yield from _walk(item.get("tools"), f"{path}.tools")
+
+
+def _walk(given: Any, at: str, namespace: str | None = None) -> Iterator[_Described]:
     for path, one in objects(given, at):
         kind = text_at(one, "type", path)
         if kind == "namespace" and namespace is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_r1_gateway.dialects.fields import Effect, Field, check_fields
-from agent_r1_gateway.dialects.response_events import SEALED, events, write
+from agent_r1_gateway.dialects.response_events import RAW, SEALED, events, write
 from agent_r1_gateway.dialects.response_shapes import joined_text, objects, text_at
 from agent_r1_gateway.dialects.response_tools import Tool, read_tools
 from agent_r1_gateway.wire import Call, ChatMessage, ChatRequest, Refused, Role, read_arguments
@@ -30,7 +30,11 @@ _ROWS = (
     Field("model", Effect.HONOURED, "names the policy, or another model of the recipe"),
     Field("input", Effect.HONOURED, "text, calls, their outputs and reasoning; no images, files or references"),
     Field("instructions", Effect.HONOURED, "the first system message"),
-    Field("tools", Effect.HONOURED, "functions, custom tools and namespaces; web_search is accepted without effect"),
+    Field(
+        "tools",
+        Effect.HONOURED,
+        "functions, custom tools, namespaces; web_search and tool_search have no effect",
+    ),
     Field("tool_choice", Effect.HONOURED, "auto and none; others are refused"),
     Field("max_output_tokens", Effect.HONOURED, "most tokens of the reply, reasoning included"),
     Field("stream", Effect.HONOURED, "events follow once the reply is complete"),
@@ -78,7 +82,7 @@ def read(body: Mapping[str, Any]) -> ChatRequest:
     if not isinstance(body, Mapping):
         raise Refused("the body must be a JSON object")
     ignored = [*check_fields(body, FIELDS), *_check_values(body)]
-    tools, without_effect = read_tools(body.get("tools"))
+    tools, without_effect = read_tools(body)
     include = _include(body)
     return ChatRequest(
         model=_top(body, "model"),
@@ -179,6 +183,9 @@ class _Reading:
         kind = text_at(item, "type", path, "message")
         if kind == "message":
             self._message(item, path)
+        elif kind == "agent_message":
+            self.finish()
+            self.messages.append(ChatMessage("user", joined_text(item.get("content"), f"{path}.content")))
         elif kind == "reasoning":
             self._begin()
             self.thinking.append(_thinking(item, path))
@@ -190,6 +197,8 @@ class _Reading:
                 raise Refused(f"{path}.output must be text or a list of text parts", field=f"{path}.output")
             name = self.names.get(text_at(item, "call_id", path, ""), "")
             self.messages.append(ChatMessage("tool", joined_text(item["output"], f"{path}.output"), name=name))
+        elif kind == "additional_tools":
+            return
         elif kind == "item_reference":
             raise Refused(f"{path}: nothing is stored here; send the item itself", field=path)
         else:
@@ -224,7 +233,8 @@ class _Reading:
     def _call(self, item: Mapping[str, Any], path: str, custom: bool) -> None:
         tool = Tool(text_at(item, "name", path), text_at(item, "namespace", path, "") or None)
         if custom:
-            arguments: Any = {"input": text_at(item, "input", path)}
+            text, raw = text_at(item, "input", path), text_at(item, "id", path, "").startswith(RAW)
+            arguments: Any = text if raw else {"input": text}
         elif isinstance(item.get("arguments"), Mapping):
             arguments = item["arguments"]
         else:
