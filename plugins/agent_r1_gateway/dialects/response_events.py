@@ -104,12 +104,12 @@ def _output(reply: Reply, request: ChatRequest) -> list[dict[str, Any]]:
 
 def _call(call: Call, tool: Tool, mark: str) -> dict[str, Any]:
     """A call by the name that the client gave the tool."""
-    named: dict[str, Any] = {"name": tool.name, "call_id": call.id, "status": "completed"}
+    named: dict[str, Any] = {"name": tool.name, "call_id": call.id}
     if tool.namespace is not None:
         named["namespace"] = tool.namespace
     written = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)
     if not tool.custom:
-        return {"type": "function_call", "id": f"fc_{mark}", "arguments": written} | named
+        return {"type": "function_call", "id": f"fc_{mark}", "arguments": written, "status": "completed"} | named
     begins, given = RAW, {} if isinstance(call.arguments, str) else call.arguments
     if list(given) == ["input"] and isinstance(given["input"], str):
         begins, written = "ctc_", given["input"]
@@ -135,7 +135,7 @@ def _begun(item: dict[str, Any]) -> dict[str, Any]:
         "reasoning": {"summary": []},
         "message": {"content": [], "status": "in_progress"},
         "function_call": {"arguments": "", "status": "in_progress"},
-        "custom_tool_call": {"input": "", "status": "in_progress"},
+        "custom_tool_call": {"input": ""},
     }
     return item | empty[item["type"]]
 
@@ -152,7 +152,8 @@ def _item_events(item: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield {"type": f"{event}_part.done", **at, "part": part}
     elif kind == "message":
         for index, part in enumerate(item["content"]):
-            at, logprobs = {"content_index": index}, {"logprobs": part["logprobs"]}
+            at, named = {"content_index": index}, ("token", "logprob", "top_logprobs")
+            logprobs = {"logprobs": [{name: token[name] for name in named} for token in part["logprobs"]]}
             yield {"type": "response.content_part.added", **at, "part": part | {"text": "", "logprobs": []}}
             if part["text"]:
                 yield {"type": "response.output_text.delta", **at, "delta": part["text"], **logprobs}

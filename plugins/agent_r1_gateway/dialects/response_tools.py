@@ -54,7 +54,8 @@ def read_tools(body: Mapping[str, Any]) -> tuple[tuple[dict[str, Any], ...], tup
             ignored.append(f"tools.{kind}")
             continue
         if known.setdefault(tool.flat, tool) != tool:
-            raise Refused(f"{path}: another tool is named {tool.flat!r}, too; rename one", field=f"{path}.name")
+            sentence = f"{path}.name: another tool is named {tool.flat[:80]!r}, too; rename one"
+            raise Refused(sentence, field=f"{path}.name")
         schemas.append({"type": "function", "function": _function(tool, described, path)})
     return tuple(schemas), tuple(ignored)
 

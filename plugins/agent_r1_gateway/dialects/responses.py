@@ -24,6 +24,7 @@ PATHS = ("/v1/responses", "/responses")
 
 _SAMPLING = "the run decides how tokens are sampled"
 _NOT_STORED = "nothing is stored here; send the whole conversation in input"
+_ANSWERED = "each request is answered; leave out those that only warm a cache"
 _LOGPROBS = "message.output_text.logprobs"
 
 _ROWS = (
@@ -45,7 +46,7 @@ _ROWS = (
     Field("conversation", Effect.REFUSED, _NOT_STORED),
     Field("prompt", Effect.REFUSED, "no prompts are stored here; send the text itself"),
     Field("background", Effect.REFUSED, "replies are not stored; wait for them", (False,)),
-    Field("generate", Effect.REFUSED, "each request is answered; leave out those that only warm a cache", (True,)),
+    Field("generate", Effect.REFUSED, _ANSWERED, (True,)),
     Field("top_logprobs", Effect.REFUSED, "log-probs of the sampled tokens alone are known", (0,)),
     Field("moderation", Effect.REFUSED, "no moderation model runs here; leave it out"),
     Field("temperature", Effect.WITHOUT_EFFECT, _SAMPLING),
@@ -121,7 +122,7 @@ def _check_values(body: Mapping[str, Any]) -> list[str]:
         ignored += [f"text.{name}" for name, value in text.items() if name != "format" and value is not None]
     options = body.get("prompt_cache_options")
     if isinstance(options, Mapping) and options.get("prewarm"):
-        sentence = "each request is answered; leave out those that only warm a cache"
+        sentence = f"the gateway cannot honour prompt_cache_options.prewarm: {_ANSWERED}"
         raise Refused(sentence, field="prompt_cache_options.prewarm")
     return ignored
 
@@ -164,7 +165,7 @@ def _messages(body: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
     if not given and not isinstance(given, str):
         raise Refused("input is empty; send at least one item", field="input")
     if not reading.messages or reading.messages[-1].role == "assistant":
-        raise Refused("the last item of input is the model's own; send what it shall answer", field="input")
+        raise Refused("input must end with what the model shall answer", field="input")
     return tuple(reading.messages)
 
 
