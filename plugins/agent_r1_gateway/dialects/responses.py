@@ -1,0 +1,258 @@
+"""OpenAI's Responses API, as the SDK's `responses.create` and Codex speak it.
+
+Nothing is stored: each request sends the whole conversation. Reasoning goes out as a summary and, where the request
+includes it, once more as `encrypted_content`, which clients return unread; it is encoded there, not encrypted.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_r1_gateway.dialects.fields import Effect, Field, check_fields
+from agent_r1_gateway.dialects.response_events import RAW, SEALED, events, write
+from agent_r1_gateway.dialects.response_shapes import joined_text, objects, text_at
+from agent_r1_gateway.dialects.response_tools import Tool, read_tools
+from agent_r1_gateway.wire import Call, ChatMessage, ChatRequest, Refused, Role, read_arguments
+
+__all__ = ["FIELDS", "NAME", "PATHS", "error", "events", "read", "write"]
+
+NAME = "responses"
+PATHS = ("/v1/responses", "/responses")
+
+_SAMPLING = "the run decides how tokens are sampled"
+_NOT_STORED = "nothing is stored here; send the whole conversation in input"
+_ANSWERED = "each request is answered; leave out those that only warm a cache"
+_LOGPROBS = "message.output_text.logprobs"
+
+_ROWS = (
+    Field("model", Effect.HONOURED, "names the policy, or another model of the recipe"),
+    Field("input", Effect.HONOURED, "text, calls, their outputs and reasoning; no images, files or references"),
+    Field("instructions", Effect.HONOURED, "the first system message"),
+    Field(
+        "tools",
+        Effect.HONOURED,
+        "functions, custom tools, namespaces; web_search and tool_search have no effect",
+    ),
+    Field("tool_choice", Effect.HONOURED, "auto and none; others are refused"),
+    Field("max_output_tokens", Effect.HONOURED, "most tokens of the reply, reasoning included"),
+    Field("stream", Effect.HONOURED, "events follow once the reply is complete"),
+    Field("include", Effect.HONOURED, "reasoning.encrypted_content, message.output_text.logprobs; others add nothing"),
+    Field("text", Effect.HONOURED, "the format text; others are refused, verbosity has no effect"),
+    Field("store", Effect.HONOURED, "nothing is stored, as false asks; true has no effect"),
+    Field("previous_response_id", Effect.REFUSED, _NOT_STORED),
+    Field("conversation", Effect.REFUSED, _NOT_STORED),
+    Field("prompt", Effect.REFUSED, "no prompts are stored here; send the text itself"),
+    Field("background", Effect.REFUSED, "replies are not stored; wait for them", (False,)),
+    Field("generate", Effect.REFUSED, _ANSWERED, (True,)),
+    Field("top_logprobs", Effect.REFUSED, "log-probs of the sampled tokens alone are known", (0,)),
+    Field("moderation", Effect.REFUSED, "no moderation model runs here; leave it out"),
+    Field("temperature", Effect.WITHOUT_EFFECT, _SAMPLING),
+    Field("top_p", Effect.WITHOUT_EFFECT, _SAMPLING),
+    Field("reasoning", Effect.WITHOUT_EFFECT, "the policy reasons as it was trained; its reasoning is shown in full"),
+    Field("parallel_tool_calls", Effect.WITHOUT_EFFECT, "the policy decides how many calls it makes"),
+    Field("max_tool_calls", Effect.WITHOUT_EFFECT, "counts hosted tools, of which there are none"),
+    Field("truncation", Effect.WITHOUT_EFFECT, "the input is never cut"),
+    Field("context_management", Effect.WITHOUT_EFFECT, "the input is never shortened"),
+    Field("metadata", Effect.WITHOUT_EFFECT, "repeated in the reply"),
+    Field("client_metadata", Effect.WITHOUT_EFFECT, "sent by Codex"),
+    Field("user", Effect.WITHOUT_EFFECT, "repeated in the reply"),
+    Field("safety_identifier", Effect.WITHOUT_EFFECT, "repeated in the reply"),
+    Field("prompt_cache_key", Effect.WITHOUT_EFFECT, "repeated in the reply"),
+    Field("prompt_cache_options", Effect.WITHOUT_EFFECT, "the engine caches prompts by itself"),
+    Field("prompt_cache_retention", Effect.WITHOUT_EFFECT, "the engine caches prompts by itself"),
+    Field("service_tier", Effect.WITHOUT_EFFECT, "there is one"),
+    Field("stream_options", Effect.WITHOUT_EFFECT, "events carry no padding"),
+    Field("background_options", Effect.WITHOUT_EFFECT, "nothing runs in the background"),
+    Field("image", Effect.WITHOUT_EFFECT, "there are no images"),
+    Field("access_programs", Effect.WITHOUT_EFFECT, "there are none"),
+)
+FIELDS: Mapping[str, Field] = {row.name: row for row in _ROWS}
+
+_ROLES: Mapping[str, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
+
+
+def read(body: Mapping[str, Any]) -> ChatRequest:
+    """What a request means.
+
+    Raises:
+        Refused: it has a wrong shape, or asks for what the gateway cannot do.
+    """
+    if not isinstance(body, Mapping):
+        raise Refused("the body must be a JSON object")
+    ignored = [*check_fields(body, FIELDS), *_check_values(body)]
+    tools, without_effect = read_tools(body)
+    include = _include(body)
+    return ChatRequest(
+        model=_top(body, "model"),
+        messages=_messages(body),
+        tools=tools if body.get("tool_choice") != "none" else (),
+        max_tokens=_most_tokens(body),
+        stream=body.get("stream") is True,
+        logprobs=_LOGPROBS in include,
+        ignored=tuple(dict.fromkeys((*ignored, *without_effect))),
+        body=body,
+    )
+
+
+def error(refused: Refused) -> dict[str, Any]:
+    """The body of an error."""
+    return {"error": {"message": str(refused), "type": refused.kind, "param": refused.field, "code": None}}
+
+
+def _check_values(body: Mapping[str, Any]) -> list[str]:
+    """Refuse what honoured fields may not ask for; list what they ask for without effect."""
+    ignored = []
+    for name in ("stream", "store"):
+        if not isinstance(body.get(name), bool | None):
+            raise Refused(f"{name} must be true or false", field=name)
+    if body.get("store"):
+        ignored.append("store")
+    if body.get("tool_choice") not in (None, "auto", "none"):
+        raise Refused("the gateway cannot force a call; set tool_choice to auto or none", field="tool_choice")
+    text = body.get("text")
+    if text is not None:
+        if not isinstance(text, Mapping):
+            raise Refused("text must be an object", field="text")
+        form = text.get("format")
+        if form is not None and not (isinstance(form, Mapping) and form.get("type") == "text"):
+            raise Refused("the gateway cannot force a format; set text.format.type to text", field="text.format")
+        ignored += [f"text.{name}" for name, value in text.items() if name != "format" and value is not None]
+    options = body.get("prompt_cache_options")
+    if isinstance(options, Mapping) and options.get("prewarm"):
+        sentence = f"the gateway cannot honour prompt_cache_options.prewarm: {_ANSWERED}"
+        raise Refused(sentence, field="prompt_cache_options.prewarm")
+    return ignored
+
+
+def _include(body: Mapping[str, Any]) -> tuple[str, ...]:
+    given = body.get("include")
+    if given is None:
+        return ()
+    if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
+        raise Refused("include must be a list of texts", field="include")
+    return tuple(given)
+
+
+def _top(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str):
+        raise Refused(f"{name} must be text", field=name)
+    return value
+
+
+def _most_tokens(body: Mapping[str, Any]) -> int | None:
+    most = body.get("max_output_tokens")
+    if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+        raise Refused("max_output_tokens must be a whole number above 0", field="max_output_tokens")
+    return most
+
+
+def _messages(body: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
+    reading, given = _Reading(), body.get("input")
+    if body.get("instructions") is not None:
+        reading.messages.append(ChatMessage("system", _top(body, "instructions")))
+    if isinstance(given, str):
+        reading.messages.append(ChatMessage("user", given))
+    elif not isinstance(given, list | tuple):
+        raise Refused("input must be text or a list of items", field="input")
+    else:
+        for path, item in objects(given, "input"):
+            reading.add(item, path)
+    reading.finish()
+    if not given and not isinstance(given, str):
+        raise Refused("input is empty; send at least one item", field="input")
+    if not reading.messages or reading.messages[-1].role == "assistant":
+        raise Refused("input must end with what the model shall answer", field="input")
+    return tuple(reading.messages)
+
+
+@dataclass
+class _Reading:
+    """Items become messages. What the model said in one reply, its reasoning, text and calls, is one message."""
+
+    messages: list[ChatMessage] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+    """Of the tools called, by the ids of the calls."""
+    thinking: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+
+    def add(self, item: Mapping[str, Any], path: str) -> None:
+        kind = text_at(item, "type", path, "message")
+        if kind == "message":
+            self._message(item, path)
+        elif kind == "agent_message":
+            self.finish()
+            self.messages.append(ChatMessage("user", joined_text(item.get("content"), f"{path}.content")))
+        elif kind == "reasoning":
+            self._begin()
+            self.thinking.append(_thinking(item, path))
+        elif kind in ("function_call", "custom_tool_call"):
+            self._call(item, path, custom=kind == "custom_tool_call")
+        elif kind in ("function_call_output", "custom_tool_call_output"):
+            self.finish()
+            if item.get("output") is None:
+                raise Refused(f"{path}.output must be text or a list of text parts", field=f"{path}.output")
+            name = self.names.get(text_at(item, "call_id", path, ""), "")
+            self.messages.append(ChatMessage("tool", joined_text(item["output"], f"{path}.output"), name=name))
+        elif kind == "additional_tools":
+            return
+        elif kind == "item_reference":
+            raise Refused(f"{path}: nothing is stored here; send the item itself", field=path)
+        else:
+            sentence = f"{path}: the gateway does not read items of the type {kind[:80]!r}; leave it out"
+            raise Refused(sentence, field=path)
+
+    def finish(self) -> None:
+        """The model's message ends here, if there is one."""
+        if self.said or self.calls or any(self.thinking):
+            thinking, text = "".join(self.thinking), "".join(self.said)
+            self.messages.append(ChatMessage("assistant", text, tuple(self.calls), thinking))
+        self.thinking, self.said, self.calls = [], [], []
+
+    def _begin(self) -> None:
+        """Reasoning or text begins another reply, unless calls show that this one goes on."""
+        if self.said and not self.calls:
+            self.finish()
+
+    def _message(self, item: Mapping[str, Any], path: str) -> None:
+        role = _ROLES.get(text_at(item, "role", path))
+        if role is None:
+            sentence = f"{path}.role must be user, assistant, system or developer"
+            raise Refused(sentence, field=f"{path}.role")
+        text = joined_text(item.get("content"), f"{path}.content")
+        if role == "assistant":
+            self._begin()
+            self.said.append(text)
+        else:
+            self.finish()
+            self.messages.append(ChatMessage(role, text))
+
+    def _call(self, item: Mapping[str, Any], path: str, custom: bool) -> None:
+        tool = Tool(text_at(item, "name", path), text_at(item, "namespace", path, "") or None)
+        if custom:
+            text, raw = text_at(item, "input", path), text_at(item, "id", path, "").startswith(RAW)
+            arguments: Any = text if raw else {"input": text}
+        elif isinstance(item.get("arguments"), Mapping):
+            arguments = item["arguments"]
+        else:
+            arguments = text_at(item, "arguments", path)
+        call = Call(tool.flat, read_arguments(arguments), text_at(item, "call_id", path))
+        self.names[call.id] = call.name
+        self.calls.append(call)
+
+
+def _thinking(item: Mapping[str, Any], path: str) -> str:
+    """What the gateway put into a reasoning item; its summary or its text where another server wrote it."""
+    sealed = text_at(item, "encrypted_content", path, "")
+    if sealed.startswith(SEALED):
+        try:
+            return base64.b64decode(sealed.removeprefix(SEALED), validate=True).decode("utf-8", "surrogatepass")
+        except ValueError:
+            sentence = f"{path}.encrypted_content is not what the gateway wrote; send it back as it came"
+            raise Refused(sentence, field=f"{path}.encrypted_content") from None
+    shown = joined_text(item.get("summary"), f"{path}.summary")
+    return shown or joined_text(item.get("content"), f"{path}.content")
