@@ -23,8 +23,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from agent_r1_core.errors import AgentR1Error, describe_error
-from agent_r1_gateway.dialects import DIALECTS
-from agent_r1_gateway.dialects import messages as anthropic
+from agent_r1_gateway.dialects import chat, messages, responses
 from agent_r1_gateway.dialects.fields import Dialect
 from agent_r1_gateway.forward import Forwarder
 from agent_r1_gateway.line import Asked, Line
@@ -34,6 +33,7 @@ _LOG = logging.getLogger(__name__)
 MOST_BYTES = 32 * 2**20
 """Of a request."""
 
+DIALECTS: tuple[Dialect, ...] = (chat, messages, responses)
 Answer = Callable[[Request, Dialect], Coroutine[Any, Any, Response]]
 
 
@@ -88,8 +88,8 @@ class Gateway:
         routes = [Route("/reward", self._reward, methods=["POST"]), Route("/v1/models", self._models)]
         for dialect in DIALECTS:
             routes += [Route(path, _answering(dialect, self._ask), methods=["POST"]) for path in dialect.PATHS]
-        counting = _answering(anthropic, self._count)
-        routes += [Route(f"{path}/count_tokens", counting, methods=["POST"]) for path in anthropic.PATHS]
+        counting = _answering(messages, self._count)
+        routes += [Route(f"{path}/count_tokens", counting, methods=["POST"]) for path in messages.PATHS]
         return Starlette(routes=routes)
 
     async def _ask(self, request: Request, dialect: Dialect) -> Response:
@@ -110,7 +110,7 @@ class Gateway:
     async def _count(self, request: Request, dialect: Dialect) -> Response:
         """An estimate: no model is asked, and the tokens of a reply are counted exactly."""
         self._line(request)
-        asked_for = anthropic.count(_object(await _read(request)))
+        asked_for = messages.count(_object(await _read(request)))
         characters = sum(len(message.text) for message in asked_for.messages) + len(json.dumps(asked_for.tools))
         return JSONResponse({"input_tokens": characters // 4 + 1})
 

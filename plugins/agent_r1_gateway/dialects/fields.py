@@ -56,11 +56,17 @@ def check_fields(body: Mapping[str, Any], table: Mapping[str, Field]) -> tuple[s
 class Dialect(Protocol):
     """An API. Modules of this package have these names."""
 
-    NAME: str
-    """As in records and the docs: `chat`, `messages`, `responses`."""
-    PATHS: tuple[str, ...]
-    """Where clients post requests, after the base address; with and without `/v1`."""
-    FIELDS: Mapping[str, Field]
+    @property
+    def NAME(self) -> str:
+        """As in records and the docs: `chat`, `messages`, `responses`."""
+
+    @property
+    def PATHS(self) -> tuple[str, ...]:
+        """Where clients post requests, after the base address; with and without `/v1`."""
+
+    @property
+    def FIELDS(self) -> Mapping[str, Field]:
+        """By name."""
 
     def read(self, body: Mapping[str, Any]) -> ChatRequest:
         """What a request means; raises Refused."""
