@@ -214,7 +214,9 @@ def _tools(body: Mapping[str, Any]) -> tuple[tuple[dict[str, Any], ...], set[str
             dropped.add(f"tools[{sort[:60]}]")
             continue
         if schema is None:
-            sentence = f"{where} has no input_schema, and the policy knows no tool by its type; describe it with one"
+            sentence = (
+                f"{where}.input_schema is missing, and the policy knows no tool by its type; describe what it takes"
+            )
             raise Refused(sentence, field=f"{where}.input_schema")
         tools.append(function_tool(tool.get("name"), tool.get("description"), schema, where, "input_schema"))
     return (() if kind == "none" else tuple(tools)), dropped
