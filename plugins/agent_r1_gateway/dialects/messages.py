@@ -40,7 +40,7 @@ _HONOURED = (
         "but for a block that begins with `x-anthropic-billing-header:`: it changes in every request",
     ),
     Field("max_tokens", Effect.HONOURED, "thinking counts"),
-    Field("stop_sequences", Effect.HONOURED),
+    Field("stop_sequences", Effect.HONOURED, "any number of them"),
     Field("stream", Effect.HONOURED, "the stream opens when the reply is complete"),
     Field("tools", Effect.HONOURED, "those with `input_schema`; tools that the API itself runs have no effect"),
     Field("tool_choice", Effect.HONOURED, "`auto` and `none`; else refused, since the policy decides what it calls"),

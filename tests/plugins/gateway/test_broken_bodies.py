@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from agent_r1_gateway.dialects import chat, messages
 from agent_r1_gateway.dialects.fields import Dialect
-from agent_r1_gateway.wire import ChatRequest, Refused
+from agent_r1_gateway.wire import MOST_LITERAL, ChatRequest, Refused, read_arguments
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "x"}'}}
 SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}}
@@ -136,3 +136,18 @@ def test_a_body_stays_as_it_is(dialect: Dialect, body: dict[str, Any]):
     before = copy.deepcopy(body)
     request = dialect.read(body)
     assert body == before == request.body
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (None, {}),
+        (" ", {}),
+        ('{"a": "\\ud83d"}', {"a": "\ufffd"}),
+        (" {'a': (1, None), 2: True}", {"a": [1, None], "2": True}),
+        *((text, text) for text in ("x", "3", "null", "[1]", '{"a": 1', "{'a': {1}}", "{'a': b'x'}", "{'a': open}")),
+        *((text, text) for text in ("{" * 5000, "{'a': '" + "x" * MOST_LITERAL + "'}", '{"a": ' + "9" * 5000 + "}")),
+    ],
+)
+def test_arguments_that_are_no_object_of_json_stay_text(given: Any, read: Any):
+    assert read_arguments(given) == read
