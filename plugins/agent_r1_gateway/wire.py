@@ -142,7 +142,7 @@ def _literal(text: str) -> Any:
 def too_deep(value: Any) -> bool:
     """Whether lists and objects are nested deeper than any real request has them."""
     level = [value]
-    for _ in range(DEEPEST):
+    for _ in range(DEEPEST + 1):
         inner: list[Any] = []
         for one in level:
             if isinstance(one, Mapping):
