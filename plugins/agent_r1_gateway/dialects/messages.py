@@ -40,7 +40,7 @@ _HONOURED = (
         "but for a block that begins with `x-anthropic-billing-header:`: it changes in every request",
     ),
     Field("max_tokens", Effect.HONOURED, "thinking counts"),
-    Field("stop_sequences", Effect.HONOURED),
+    Field("stop_sequences", Effect.HONOURED, "any number of them"),
     Field("stream", Effect.HONOURED, "the stream opens when the reply is complete"),
     Field("tools", Effect.HONOURED, "those with `input_schema`; tools that the API itself runs have no effect"),
     Field("tool_choice", Effect.HONOURED, "`auto` and `none`; else refused, since the policy decides what it calls"),
@@ -214,7 +214,9 @@ def _tools(body: Mapping[str, Any]) -> tuple[tuple[dict[str, Any], ...], set[str
             dropped.add(f"tools[{sort[:60]}]")
             continue
         if schema is None:
-            sentence = f"{where} has no input_schema, and the policy knows no tool by its type; describe it with one"
+            sentence = (
+                f"{where}.input_schema is missing, and the policy knows no tool by its type; describe what it takes"
+            )
             raise Refused(sentence, field=f"{where}.input_schema")
         tools.append(function_tool(tool.get("name"), tool.get("description"), schema, where, "input_schema"))
     return (() if kind == "none" else tuple(tools)), dropped
