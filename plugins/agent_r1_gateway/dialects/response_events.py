@@ -15,6 +15,9 @@ SEALED = "agent-r1:"
 RAW = "ctcraw_"
 """Begins the id of a custom tool's call whose arguments are not one text: its input is those arguments as written."""
 
+_LEAST_LOGPROB = -9999.0
+"""As the API writes what is less likely than JSON can say."""
+
 _REPEATED = (
     "instructions",
     "max_output_tokens",
@@ -89,7 +92,7 @@ def _output(reply: Reply, request: ChatRequest) -> list[dict[str, Any]]:
         summary = [{"type": "summary_text", "text": reply.thinking}]
         sealed = None
         if "reasoning.encrypted_content" in (request.body.get("include") or ()):
-            sealed = SEALED + base64.b64encode(reply.thinking.encode("utf-8", "surrogatepass")).decode()
+            sealed = SEALED + base64.b64encode(reply.thinking.encode("utf-8", "replace")).decode()
         items.append({"type": "reasoning", "id": f"rs_{reply.id}", "summary": summary, "encrypted_content": sealed})
     if reply.text or not reply.calls:
         part = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": _logprobs(reply)}
@@ -121,8 +124,8 @@ def _logprobs(reply: Reply) -> list[dict[str, Any]]:
     return [
         {
             "token": token.text,
-            "bytes": list(token.text.encode("utf-8", "surrogatepass")),
-            "logprob": token.logprob,
+            "bytes": list(token.text.encode("utf-8", "replace")),
+            "logprob": max(token.logprob, _LEAST_LOGPROB),
             "top_logprobs": [],
         }
         for token in reply.logprobs

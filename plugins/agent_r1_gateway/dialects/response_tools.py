@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent_r1_gateway.dialects.response_shapes import objects, text_at
+from agent_r1_gateway.dialects.shapes import function_tool, objects, string
 from agent_r1_gateway.wire import Refused
 
 _WITHOUT_EFFECT = (
@@ -56,7 +56,8 @@ def read_tools(body: Mapping[str, Any]) -> tuple[tuple[dict[str, Any], ...], tup
         if known.setdefault(tool.flat, tool) != tool:
             sentence = f"{path}.name: another tool is named {tool.flat[:80]!r}, too; rename one"
             raise Refused(sentence, field=f"{path}.name")
-        schemas.append({"type": "function", "function": _function(tool, described, path)})
+        parameters = _one_text(described) if tool.custom else described.get("parameters")
+        schemas.append(function_tool(tool.flat, described.get("description"), parameters, path, "parameters"))
     return tuple(schemas), tuple(ignored)
 
 
@@ -79,33 +80,18 @@ def _every(body: Mapping[str, Any]) -> Iterator[_Described]:
 
 def _walk(given: Any, at: str, namespace: str | None = None) -> Iterator[_Described]:
     for path, one in objects(given, at):
-        kind = text_at(one, "type", path)
+        kind = string(one.get("type"), f"{path}.type")
         if kind == "namespace" and namespace is None:
-            yield from _walk(one.get("tools"), f"{path}.tools", _name(one, path))
+            yield from _walk(one.get("tools"), f"{path}.tools", string(one.get("name"), f"{path}.name"))
         elif kind in ("function", "custom"):
-            yield path, kind, Tool(_name(one, path), namespace, kind == "custom"), one
+            yield path, kind, Tool(string(one.get("name"), f"{path}.name"), namespace, kind == "custom"), one
         else:
             yield path, kind, None, one
 
 
-def _name(one: Mapping[str, Any], path: str) -> str:
-    name = text_at(one, "name", path)
-    if not name:
-        raise Refused(f"{path}.name is empty; name the tool", field=f"{path}.name")
-    return name
-
-
-def _function(tool: Tool, described: Mapping[str, Any], path: str) -> dict[str, Any]:
-    parameters = described.get("parameters")
-    if tool.custom:
-        text: dict[str, Any] = {"type": "string"}
-        form = described.get("format")
-        if isinstance(form, Mapping) and isinstance(form.get("definition"), str):
-            text["description"] = f"Text of this grammar ({form.get('syntax')}):\n{form['definition']}"
-        parameters = {"type": "object", "properties": {"input": text}, "required": ["input"]}
-    elif parameters is None:
-        parameters = {"type": "object", "properties": {}}
-    elif not isinstance(parameters, Mapping):
-        raise Refused(f"{path}.parameters must be a JSON schema, an object", field=f"{path}.parameters")
-    about = text_at(described, "description", path, "")
-    return {"name": tool.flat, "description": about, "parameters": dict(parameters)}
+def _one_text(described: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a custom tool's argument; the grammar that it has to follow stands in the description."""
+    text, form = {"type": "string"}, described.get("format")
+    if isinstance(form, Mapping) and isinstance(form.get("definition"), str):
+        text["description"] = f"Text of this grammar ({form.get('syntax')}):\n{form['definition']}"
+    return {"type": "object", "properties": {"input": text}, "required": ["input"]}

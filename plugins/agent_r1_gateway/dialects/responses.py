@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_r1_gateway.dialects.fields import Effect, Field, check_fields
+from agent_r1_gateway.dialects.fields import Effect, Field
 from agent_r1_gateway.dialects.response_events import RAW, SEALED, events, write
-from agent_r1_gateway.dialects.response_shapes import joined_text, objects, text_at
 from agent_r1_gateway.dialects.response_tools import Tool, read_tools
+from agent_r1_gateway.dialects.shapes import count_of, flag, listed, objects, opened, string, wrong
 from agent_r1_gateway.wire import Call, ChatMessage, ChatRequest, Refused, Role, read_arguments
 
 __all__ = ["FIELDS", "NAME", "PATHS", "error", "events", "read", "write"]
@@ -72,6 +72,12 @@ _ROWS = (
 FIELDS: Mapping[str, Field] = {row.name: row for row in _ROWS}
 
 _ROLES: Mapping[str, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
+_TEXTS = "a string or a list of text parts"
+_TEXT_IN = {
+    **dict.fromkeys(("input_text", "output_text", "text", "summary_text", "reasoning_text"), "text"),
+    **{kind: kind for kind in ("refusal", "encrypted_content")},
+}
+"""By the type of a part, the field with its text. Codex passes on as encrypted what the policy tells a sub-agent."""
 
 
 def read(body: Mapping[str, Any]) -> ChatRequest:
@@ -80,19 +86,17 @@ def read(body: Mapping[str, Any]) -> ChatRequest:
     Raises:
         Refused: it has a wrong shape, or asks for what the gateway cannot do.
     """
-    if not isinstance(body, Mapping):
-        raise Refused("the body must be a JSON object")
-    ignored = [*check_fields(body, FIELDS), *_check_values(body)]
+    body, ignored = opened(body, FIELDS)
     tools, without_effect = read_tools(body)
-    include = _include(body)
+    ignored += [*_check_values(body), *without_effect]
     return ChatRequest(
-        model=_top(body, "model"),
+        model=string(body.get("model"), "model"),
         messages=_messages(body),
         tools=tools if body.get("tool_choice") != "none" else (),
-        max_tokens=_most_tokens(body),
-        stream=body.get("stream") is True,
-        logprobs=_LOGPROBS in include,
-        ignored=tuple(dict.fromkeys((*ignored, *without_effect))),
+        max_tokens=count_of(body.get("max_output_tokens"), "max_output_tokens"),
+        stream=flag(body.get("stream"), "stream"),
+        logprobs=_LOGPROBS in (body.get("include") or ()),
+        ignored=listed(ignored, ()),
         body=body,
     )
 
@@ -104,18 +108,16 @@ def error(refused: Refused) -> dict[str, Any]:
 
 def _check_values(body: Mapping[str, Any]) -> list[str]:
     """Refuse what honoured fields may not ask for; list what they ask for without effect."""
-    ignored = []
-    for name in ("stream", "store"):
-        if not isinstance(body.get(name), bool | None):
-            raise Refused(f"{name} must be true or false", field=name)
-    if body.get("store"):
-        ignored.append("store")
+    ignored = ["store"] if flag(body.get("store"), "store") else []
+    include = body.get("include")
+    if include is not None and not isinstance(include, list):
+        wrong(include, "include", "a list of strings")
     if body.get("tool_choice") not in (None, "auto", "none"):
         raise Refused("the gateway cannot force a call; set tool_choice to auto or none", field="tool_choice")
     text = body.get("text")
     if text is not None:
         if not isinstance(text, Mapping):
-            raise Refused("text must be an object", field="text")
+            wrong(text, "text", "an object")
         form = text.get("format")
         if form is not None and not (isinstance(form, Mapping) and form.get("type") == "text"):
             raise Refused("the gateway cannot force a format; set text.format.type to text", field="text.format")
@@ -127,45 +129,22 @@ def _check_values(body: Mapping[str, Any]) -> list[str]:
     return ignored
 
 
-def _include(body: Mapping[str, Any]) -> tuple[str, ...]:
-    given = body.get("include")
-    if given is None:
-        return ()
-    if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
-        raise Refused("include must be a list of texts", field="include")
-    return tuple(given)
-
-
-def _top(body: Mapping[str, Any], name: str) -> str:
-    value = body.get(name)
-    if not isinstance(value, str):
-        raise Refused(f"{name} must be text", field=name)
-    return value
-
-
-def _most_tokens(body: Mapping[str, Any]) -> int | None:
-    most = body.get("max_output_tokens")
-    if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
-        raise Refused("max_output_tokens must be a whole number above 0", field="max_output_tokens")
-    return most
-
-
 def _messages(body: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
-    reading, given = _Reading(), body.get("input")
-    if body.get("instructions") is not None:
-        reading.messages.append(ChatMessage("system", _top(body, "instructions")))
+    reading, given, instructions = _Reading(), body.get("input"), body.get("instructions")
+    if instructions is not None:
+        reading.messages.append(ChatMessage("system", _text(instructions, "instructions")))
     if isinstance(given, str):
         reading.messages.append(ChatMessage("user", given))
-    elif not isinstance(given, list | tuple):
-        raise Refused("input must be text or a list of items", field="input")
-    else:
-        for path, item in objects(given, "input"):
-            reading.add(item, path)
+    elif not isinstance(given, list):
+        wrong(given, "input", "a string or a list of items")
+    for path, item in objects(given, "input") if isinstance(given, list) else ():
+        reading.add(item, path)
     reading.finish()
     if not given and not isinstance(given, str):
-        raise Refused("input is empty; send at least one item", field="input")
+        raise Refused("input is empty; give at least one item", field="input")
     if not reading.messages or reading.messages[-1].role == "assistant":
-        raise Refused("input must end with what the model shall answer", field="input")
+        sentence = "input ends with what the model said; end with a message, or with the output of a call"
+        raise Refused(sentence, field="input")
     return tuple(reading.messages)
 
 
@@ -181,12 +160,12 @@ class _Reading:
     calls: list[Call] = field(default_factory=list)
 
     def add(self, item: Mapping[str, Any], path: str) -> None:
-        kind = text_at(item, "type", path, "message")
+        kind = string(item.get("type", "message"), f"{path}.type")
         if kind == "message":
             self._message(item, path)
         elif kind == "agent_message":
             self.finish()
-            self.messages.append(ChatMessage("user", joined_text(item.get("content"), f"{path}.content")))
+            self.messages.append(ChatMessage("user", _joined(item.get("content"), f"{path}.content")))
         elif kind == "reasoning":
             self._begin()
             self.thinking.append(_thinking(item, path))
@@ -194,10 +173,11 @@ class _Reading:
             self._call(item, path, custom=kind == "custom_tool_call")
         elif kind in ("function_call_output", "custom_tool_call_output"):
             self.finish()
-            if item.get("output") is None:
-                raise Refused(f"{path}.output must be text or a list of text parts", field=f"{path}.output")
-            name = self.names.get(text_at(item, "call_id", path, ""), "")
-            self.messages.append(ChatMessage("tool", joined_text(item["output"], f"{path}.output"), name=name))
+            output, called = item.get("output"), item.get("call_id")
+            if output is None:
+                wrong(output, f"{path}.output", _TEXTS)
+            name = self.names.get(called, "") if isinstance(called, str) else ""
+            self.messages.append(ChatMessage("tool", _joined(output, f"{path}.output"), name=name))
         elif kind == "additional_tools":
             return
         elif kind == "item_reference":
@@ -219,11 +199,12 @@ class _Reading:
             self.finish()
 
     def _message(self, item: Mapping[str, Any], path: str) -> None:
-        role = _ROLES.get(text_at(item, "role", path))
+        named = string(item.get("role"), f"{path}.role")
+        role = _ROLES.get(named)
         if role is None:
-            sentence = f"{path}.role must be user, assistant, system or developer"
+            sentence = f"{path}.role is {named[:60]!r}; the gateway takes user, assistant, system or developer"
             raise Refused(sentence, field=f"{path}.role")
-        text = joined_text(item.get("content"), f"{path}.content")
+        text = _joined(item.get("content"), f"{path}.content")
         if role == "assistant":
             self._begin()
             self.said.append(text)
@@ -232,27 +213,50 @@ class _Reading:
             self.messages.append(ChatMessage(role, text))
 
     def _call(self, item: Mapping[str, Any], path: str, custom: bool) -> None:
-        tool = Tool(text_at(item, "name", path), text_at(item, "namespace", path, "") or None)
+        namespace = item.get("namespace")
+        if namespace is not None:
+            namespace = string(namespace, f"{path}.namespace")
+        tool = Tool(string(item.get("name"), f"{path}.name"), namespace)
         if custom:
-            text, raw = text_at(item, "input", path), text_at(item, "id", path, "").startswith(RAW)
-            arguments: Any = text if raw else {"input": text}
+            text = _text(item.get("input"), f"{path}.input")
+            arguments: Any = text if str(item.get("id")).startswith(RAW) else {"input": text}
         elif isinstance(item.get("arguments"), Mapping):
             arguments = item["arguments"]
         else:
-            arguments = text_at(item, "arguments", path)
-        call = Call(tool.flat, read_arguments(arguments), text_at(item, "call_id", path))
+            arguments = _text(item.get("arguments"), f"{path}.arguments")
+        call = Call(tool.flat, read_arguments(arguments), string(item.get("call_id"), f"{path}.call_id"))
         self.names[call.id] = call.name
         self.calls.append(call)
 
 
 def _thinking(item: Mapping[str, Any], path: str) -> str:
     """What the gateway put into a reasoning item; its summary or its text where another server wrote it."""
-    sealed = text_at(item, "encrypted_content", path, "")
-    if sealed.startswith(SEALED):
+    sealed = item.get("encrypted_content")
+    if isinstance(sealed, str) and sealed.startswith(SEALED):
         try:
-            return base64.b64decode(sealed.removeprefix(SEALED), validate=True).decode("utf-8", "surrogatepass")
+            return base64.b64decode(sealed.removeprefix(SEALED), validate=True).decode()
         except ValueError:
             sentence = f"{path}.encrypted_content is not what the gateway wrote; send it back as it came"
             raise Refused(sentence, field=f"{path}.encrypted_content") from None
-    shown = joined_text(item.get("summary"), f"{path}.summary")
-    return shown or joined_text(item.get("content"), f"{path}.content")
+    return _joined(item.get("summary"), f"{path}.summary") or _joined(item.get("content"), f"{path}.content")
+
+
+def _text(value: Any, where: str) -> str:
+    """A text, which may be empty."""
+    return value if isinstance(value, str) else wrong(value, where, "a string")
+
+
+def _joined(given: Any, where: str) -> str:
+    """Text, or the texts of a list of parts, joined; null is empty."""
+    if given is None or isinstance(given, str):
+        return given or ""
+    if not isinstance(given, list):
+        wrong(given, where, _TEXTS)
+    texts = []
+    for path, part in objects(given, where):
+        kind = string(part.get("type"), f"{path}.type")
+        if kind not in _TEXT_IN:
+            sentence = f"{path} has the type {kind[:60]!r}, which the gateway does not take; send text"
+            raise Refused(sentence, field=path)
+        texts.append(_text(part.get(_TEXT_IN[kind]), f"{path}.{_TEXT_IN[kind]}"))
+    return "".join(texts)

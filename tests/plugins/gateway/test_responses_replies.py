@@ -44,7 +44,7 @@ REPLY = Reply("r1", 1_700_000_000, prompt_tokens=9, cached_tokens=4, completion_
 REPLIES = {
     "text": replace(REPLY, text="There."),
     "nothing": REPLY,
-    "thinking": replace(REPLY, text="There, é\ud800.", thinking="Hm…\n\ud800"),
+    "thinking": replace(REPLY, text="There, é.", thinking="Hm…\n😀 "),
     "cut in thinking": replace(REPLY, thinking="Hm", cut=True),
     "cut": replace(REPLY, text="The", cut=True),
     "calls": replace(
@@ -65,7 +65,7 @@ REPLIES = {
             Call("patch", {"input": 1}, "c4"),
         ),
     ),
-    "logprobs": replace(REPLY, text="There.", logprobs=(TokenLogprob("The", -0.5), TokenLogprob("re.", 0.0))),
+    "logprobs": replace(REPLY, text="There.", logprobs=(TokenLogprob("The", -0.5), TokenLogprob("re.", float("-inf")))),
 }
 each_reply = pytest.mark.parametrize("name", REPLIES)
 
@@ -200,7 +200,7 @@ def test_reasoning_is_sealed_only_where_the_request_includes_it() -> None:
     reasoning, _ = responses.write(REPLIES["thinking"], request)["output"]
 
     assert reasoning["encrypted_content"] is None
-    assert reasoning["summary"] == [{"type": "summary_text", "text": "Hm…\n\ud800"}]
+    assert reasoning["summary"] == [{"type": "summary_text", "text": "Hm…\n😀 "}]
 
 
 def test_sealed_reasoning_counts_more_than_a_summary_that_the_client_wrote() -> None:
@@ -208,7 +208,7 @@ def test_sealed_reasoning_counts_more_than_a_summary_that_the_client_wrote() -> 
     kept[0]["summary"] = [{"type": "summary_text", "text": "Ha."}]
     request = responses.read(BODY | {"input": [*kept, {"role": "user", "content": "So?"}]})
 
-    assert request.messages[1].thinking == "Hm…\n\ud800"
+    assert request.messages[1].thinking == "Hm…\n😀 "
 
 
 def test_calls_carry_the_names_that_the_client_knows() -> None:
