@@ -204,7 +204,7 @@ async def _left(request: Request) -> None:
 async def _stream(dialect: Dialect, reply: Reply, request: ChatRequest) -> AsyncIterator[str]:
     for name, data in dialect.events(reply, request):
         head = f"event: {name}\n" if name is not None else ""
-        text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+        text = data if isinstance(data, str) else json.dumps(data)
         yield f"{head}data: {text}\n\n"
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from agent_r1_core import Action, Markup, Message, ToolCall, ToolFormat, ToolResult
 from agent_r1_core.chat import without_thinking
-from agent_r1_gateway.wire import Call, ChatMessage, ChatRequest, Reply, TokenLogprob
+from agent_r1_gateway.wire import Call, ChatMessage, ChatRequest, Reply, TokenLogprob, read_arguments
 
 Thinking = Literal["separate", "text"]
 """Where a reply's reasoning goes: into the API's own field for it, or into the text, which every client keeps."""
@@ -112,8 +112,8 @@ def _split(said: str) -> tuple[str, str]:
 
 
 def _call(call: ToolCall) -> Call:
-    arguments = json.loads(_clean(json.dumps(call.arguments, ensure_ascii=False)))
-    return Call(_clean(call.name), arguments, f"call_{secrets.token_hex(10)}")
+    arguments = _clean(json.dumps(call.arguments, ensure_ascii=False))
+    return Call(_clean(call.name), read_arguments(arguments), f"call_{secrets.token_hex(10)}")
 
 
 def _clean(text: str) -> str:
