@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from agent_r1_core import (
     Action,
@@ -70,14 +70,6 @@ class ProgramConfig(EnvConfig):
     max_output_characters: int = Field(default=4000, ge=1)
     """Most characters kept of what a command prints between two requests."""
 
-    @model_validator(mode="after")
-    def _either(self) -> ProgramConfig:
-        if (self.command is None) == (self.function is None) or self.command == []:
-            raise ValueError(
-                "give either a command, such as [python, /path/agent.py], or a function, package.module:run"
-            )
-        return self
-
 
 @dataclass(frozen=True)
 class _Ended:
@@ -110,6 +102,20 @@ class ProgramEnv(ToolEnv):
     def uses_tools(cls) -> bool:
         """The program brings its own tools."""
         return False
+
+    @classmethod
+    def unavailable(cls, config: ProgramConfig) -> str | None:
+        """A sentence if there is no program."""
+        if config.command or config.function:
+            return None
+        return "environment program needs env.command, such as [python, /path/agent.py], or env.function, module:run"
+
+    @classmethod
+    def idle_options(cls, config: ProgramConfig) -> dict[str, str]:
+        """What a command leaves without effect, and what a function does."""
+        if config.command:
+            return {"function": "env.command plays the episodes"} if config.function else {}
+        return dict.fromkeys(("environment", "max_output_characters"), "they are for env.command")
 
     def tool_schemas(self) -> list[dict[str, Any]]:
         """None: each request brings its own."""

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from agent_r1_core import EpisodeError
 from agent_r1_core.errors import describe_error
+from agent_r1_core.opening import NotOpened, read_text
 
 _GRACE = 2.0
 """Seconds that a process has between SIGTERM and SIGKILL."""
@@ -179,10 +180,13 @@ class Process:
             how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
             raise EpisodeError(f"the program {how}: {self._output.last() or 'it printed nothing'}")
         file = self._folder / "result.json"
+        written = os.path.lexists(file)
         try:
-            return Result.of(json.loads(file.read_text(encoding="utf-8") if file.is_file() else self._output.last()))
+            return Result.of(json.loads(read_text(file) if written else self._output.last()))
+        except NotOpened as error:
+            raise EpisodeError(f"the program's result cannot be read: {error}") from error
         except (ValueError, RecursionError):
-            if file.is_file():
+            if written:
                 raise EpisodeError("the program's result file holds no JSON; write a number or an object") from None
             return Result()
 

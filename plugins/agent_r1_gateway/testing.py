@@ -6,12 +6,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import httpx2
+
 from agent_r1_core import EnvServices, RewardFn, Sampling, Task, ToolEnv, ToolFormat, Trajectory
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.plugins import Registry
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings, WeightedReward
 from agent_r1_core.testing import ScriptedPolicy, make_task, tiny_tokenizer
 from agent_r1_gateway.env import ProgramConfig, ProgramEnv
+from agent_r1_gateway.program import Episode
 
 
 def play_programs(
@@ -72,3 +75,15 @@ def _format(config: ProgramConfig) -> ToolFormat:
     block = config.format
     loaded: Any = Registry.discover().load("tool_format", block.name)
     return loaded.cls(loaded.cls.Config(**block.config.model_dump()))
+
+
+def echo(episode: Episode) -> dict[str, Any]:
+    """An agent for tests: it asks its task, sends each reply back as a question, and ends after three."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": episode.task["prompt"]}]
+    headers = {"authorization": f"Bearer {episode.api_key}"}
+    with httpx2.Client(base_url=episode.base_url, headers=headers, timeout=60) as client:
+        for _ in range(3):
+            answer = client.post("chat/completions", json={"model": "policy", "messages": messages}).raise_for_status()
+            said = answer.json()["choices"][0]["message"]
+            messages += [said, {"role": "user", "content": f"You said: {said['content']}"}]
+    return {"reward": 1.0, "answer": messages[-2]["content"]}
