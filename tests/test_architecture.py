@@ -97,6 +97,7 @@ CLI = {
 PLUGINS = {"engines", "learning", "chat"}
 """Beside the public names of agent_r1_core, errors and contracts."""
 ROOMS_OF = {
+    "agent_r1_gateway": {"assembly", "plugins", "rollout", "testing", "training"},
     "agent_r1_ray": {"assembly", "config", "folders", "metrics", "plugins", "rollout", "runs", "tools", "work"},
     "agent_r1_paper": {"config", "evaluation", "metrics", "runs", "terminal", "training", "work"},
     "agent_r1_viewer": {"folders", "health", "metrics", "parquet", "runs", "terminal"},
