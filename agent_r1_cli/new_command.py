@@ -16,8 +16,8 @@ from agent_r1_cli.output import say, show
 from agent_r1_core import __version__
 from agent_r1_core.errors import ConfigError
 
-KINDS = ("tool", "env", "reward", "algorithm", "tasks", "context", "command")
-"""Kinds that have a template."""
+KINDS = ("tool", "env", "agent", "reward", "algorithm", "tasks", "context", "command")
+"""Kinds that have a template; an agent is an environment of its own."""
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
@@ -45,11 +45,12 @@ def new(kind: KindArgument, name: NameArgument, folder: Folder = None) -> None:
         hint = did_you_mean(kind, KINDS)
         raise typer.BadParameter(f"there is no template for {kind!r}{hint} (kinds: {', '.join(KINDS)})")
     check_name(name)
-    _refuse_taken(kind, name)
+    component = "env" if kind == "agent" else kind
+    _refuse_taken(component, name)
     target = folder or Path(project_name(name))
     for path in write_project(kind, name, target):
         show(str(path))
-    say(f"next: cd {target} && pytest && pip install -e . && agent-r1 plugins show {name} --kind {kind}")
+    say(f"next: cd {target} && pytest && pip install -e . && agent-r1 plugins show {name} --kind {component}")
 
 
 def _refuse_taken(kind: str, name: str) -> None:

@@ -55,6 +55,7 @@ _HOMES = {
     "Passage": "contracts.tasks",
     "Preset": "specs",
     "Request": "contracts.engine",
+    "RequestOptions": "contracts.env",
     "Record": "records",
     "RecordsConfig": "records",
     "RewardFn": "contracts.reward",

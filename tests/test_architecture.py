@@ -73,6 +73,7 @@ OWN_FILES = {
     "agent_r1_cli/leaving.py": "/proc",
     "agent_r1_cli/main.py": "/dev/null",
     "agent_r1_cli/new_command.py": "the templates of this package",
+    "plugins/agent_r1_gateway/program.py": "the task in a folder of its own",
     "plugins/agent_r1_viewer/exported_page.py": "the page of this package",
     "plugins/agent_r1_viewer/front_page.py": "the page of this package",
     "plugins/agent_r1_viewer/app.py": "the page of this package",
@@ -96,12 +97,13 @@ CLI = {
 PLUGINS = {"engines", "learning", "chat"}
 """Beside the public names of agent_r1_core, errors and contracts."""
 ROOMS_OF = {
+    "agent_r1_gateway": {"assembly", "plugins", "rollout", "testing", "training"},
     "agent_r1_ray": {"assembly", "config", "folders", "metrics", "plugins", "rollout", "runs", "tools", "work"},
     "agent_r1_paper": {"config", "evaluation", "metrics", "runs", "terminal", "training", "work"},
     "agent_r1_viewer": {"folders", "health", "metrics", "parquet", "runs", "terminal"},
 }
 """Shipped plugins that may import more, by folder: they work with whole runs."""
-WITH_COMMANDS = {"agent_r1_paper", "agent_r1_viewer"}
+WITH_COMMANDS = {"agent_r1_gateway", "agent_r1_paper", "agent_r1_viewer"}
 """Those of them that may import the command line."""
 
 

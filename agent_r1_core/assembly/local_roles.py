@@ -106,7 +106,7 @@ class LocalRollouts:
     """
 
     def __init__(self, engine: Engine, stages: Mapping[str, Stage], model: EngineModel) -> None:
-        self._engine = engine
+        self.engine = engine
         self.stages = stages
         self._model = model
         self._version: int | None = None
@@ -119,7 +119,7 @@ class LocalRollouts:
         """
         for stage in self.stages.values():
             await stage.tools.start(stage.resources)
-        await self._engine.start(self._model)
+        await self.engine.start(self._model)
         gc.freeze()
 
     def tools(self, split: str) -> dict[str, dict[str, Any]]:
@@ -135,13 +135,13 @@ class LocalRollouts:
 
     def broken(self) -> EngineError | None:
         """Why the engine can serve nothing any more."""
-        return self._engine.broken()
+        return self.engine.broken()
 
     async def rest(self) -> None:
-        await self._engine.sleep()
+        await self.engine.sleep()
 
     async def load_weights(self, weights: Mapping[str, Tensor], version: int) -> None:
-        await self._engine.load_weights(weights, version)
+        await self.engine.load_weights(weights, version)
         self._version = version
 
     async def write(
@@ -155,7 +155,7 @@ class LocalRollouts:
     async def close(self) -> None:
         gc.unfreeze()
         try:
-            await self._engine.close()
+            await self.engine.close()
         finally:
             for stage in self.stages.values():
                 await stage.tools.close()

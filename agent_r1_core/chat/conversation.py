@@ -5,6 +5,9 @@ with it, only the rest is encoded. If not (the template dropped earlier thinking
 was rewritten), or if the environment begins it anew, a new segment opens, which the engine then really sees. Ids are
 never decoded and encoded again.
 
+A conversation goes on from its last action, or from an earlier one: if other messages follow that already, a segment
+opens with the very ids up to there, which are context now.
+
 Control tokens in a message are ordinary text, unless its author marked them (`Markup`). Where a new segment repeats an
 earlier action, the control tokens that the policy sampled as such are control ids again; those that it spelled out in
 other ids, as a quotation of a tool's result may, are not.
@@ -17,7 +20,7 @@ characters; if they differ, that is the text that the policy reads.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_r1_core.chat.text import opened_thought
@@ -25,8 +28,25 @@ from agent_r1_core.chat.tokenizer import ChatTokenizer
 from agent_r1_core.trajectory import Message, Segment
 
 _QUICK_CHARACTERS = 20_000
-_Tools = tuple[list[dict[str, Any]], str]
+_Tools = tuple[Sequence[dict[str, Any]], str]
 """Function schemas for the template, and the description of tools where it gets or shows none."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What a conversation holds at some place, behind an action or before one; nothing of it is changed later."""
+
+    messages: Sequence[Message] = ()
+    """Protected: control tokens of data are cut apart."""
+    given: Sequence[Message] = ()
+    """The same messages as they were given; our own copies, since a rewrite finds a message by its identity."""
+    tools: _Tools = ((), "")
+    prefixes: tuple[str, ...] = ()
+    """A rendering that begins with one of these extends the segment: its whole text, or all but its end-of-turn token
+    (a policy may close with another token than the template writes)."""
+    segment: int = -1
+    stop: int = 0
+    """Ids of the segment up to here."""
 
 
 @dataclass(frozen=True)
@@ -59,37 +79,45 @@ class Conversation:
         """
         self.segments: list[Segment] = []
         self._tokenizer = tokenizer
-        self._tools: _Tools = list(schemas), tools_text
-        self._messages: list[Message] = []
-        """Protected: control tokens of data are cut apart."""
-        self._given: list[Message] = []
-        """The same messages as they were given; our own copies, since a rewrite finds a message by its identity."""
-        self._prefixes: tuple[str, ...] = ()
-        """A rendering that begins with one of these extends the last segment: its whole text, or all but its
-        end-of-turn token (a policy may close with another token than the template writes)."""
+        self._at = _Place(tools=(list(schemas), tools_text))
+        self._behind: list[_Place] = []
+        """Each action."""
+        self.spoken = ""
+        """The last action's text; control tokens that the policy only spelled, in other ids, are cut in two."""
+        self._undo = self._at, 0, 0
+        """Where the conversation was before the last observation, and of its segment the number and the ids then."""
 
     @property
     def context(self) -> list[int]:
         """The ids that the engine must continue: those of the current segment."""
-        return list(self.segments[-1].ids) if self.segments else []
+        return list(self.segments[self._at.segment].ids) if self.segments else []
 
     @property
     def messages(self) -> list[Message]:
         """The conversation as it was given, actions as text; `rewrite` and `count` know these very objects again."""
-        return list(self._given)
+        return list(self._at.given)
 
     def is_quick(self, messages: Sequence[Message]) -> bool:
         """Whether appending these messages takes so little time that it need not leave the event loop."""
-        characters = sum(len(message["content"]) for message in [*self._messages, *messages])
+        characters = sum(len(message["content"]) for message in [*self._at.messages, *messages])
         return characters <= _QUICK_CHARACTERS and self._tokenizer.template.is_quick
 
-    def observe(self, messages: Sequence[Message], limit: int | None = None, new_context: bool = False) -> bool:
+    def observe(
+        self,
+        messages: Sequence[Message],
+        limit: int | None = None,
+        new_context: bool = False,
+        after: int | None = None,
+        tools: tuple[Sequence[dict[str, Any]], str] | None = None,
+    ) -> bool:
         """Append messages and the generation prompt; ids that close a cut action come first, with mask 0.
 
         Args:
             messages: what is new to the policy.
             limit: most ids in the context.
             new_context: drop the conversation so far and begin anew with these messages, in a new segment.
+            after: go on from this action, counted from 0; None: from where the conversation is.
+            tools: schemas and text as for the constructor, from now on; None: the same as there.
 
         Returns:
             False, with nothing changed, if the context would be longer than `limit` ids.
@@ -97,7 +125,18 @@ class Conversation:
         Raises:
             ModelError: the template refuses the conversation.
         """
-        return self._append(messages, limit, new_context, generation_prompt=True, may_open=True)
+        base = self._at if after is None else self._behind[after]
+        base = base if tools is None else replace(base, tools=tools)
+        return self._append(base, messages, limit, new_context, generation_prompt=True, may_open=True)
+
+    def withdraw(self) -> None:
+        """Take back the last action, and the observation that it answers."""
+        self._behind.pop()
+        self._at, number, stop = self._undo
+        segment = self.segments[number]
+        del segment.ids[stop:], segment.mask[stop:], segment.logprobs[stop:]
+        if not segment.ids:
+            self.segments.pop()
 
     def rewrite(self, messages: Sequence[Message], limit: int | None = None) -> bool:
         """Go on with exactly these messages and the generation prompt: in the same segment if they extend it.
@@ -114,14 +153,15 @@ class Conversation:
         """
         if limit is not None and self._fewest(messages) > limit:
             return False
-        return self._go_on(messages, self._protected(messages), limit, False, generation_prompt=True, may_open=True)
+        protected = self._protected(messages)
+        return self._go_on(self._at, messages, protected, limit, False, generation_prompt=True, may_open=True)
 
     def count(self, messages: Sequence[Message], limit: int | None = None) -> int:
         """Ids of the context after `rewrite(messages)`; more than `limit` may be counted by their characters alone."""
         fewest = self._fewest(messages)
         if limit is not None and fewest > limit:
             return fewest
-        rendering = self._render(self._protected(messages))
+        rendering = self._render(self._at, self._protected(messages))
         return rendering.before + len(rendering.ids)
 
     def act(self, ids: Sequence[int], logprobs: Sequence[float]) -> tuple[int, int, int, str]:
@@ -130,18 +170,21 @@ class Conversation:
         Returns:
             Its segment's index, its span in that segment (start, stop), and its text without the end-of-turn token.
         """
-        start, stop = self.segments[-1].append_action(ids, logprobs)
+        at = self._at
+        start, stop = self.segments[at.segment].append_action(ids, logprobs)
         closed = bool(ids) and ids[-1] in self._tokenizer.eos_ids
         spoken = ids[:-1] if closed else ids
         text = self._tokenizer.decode(spoken)
         closing = self._tokenizer.decode(ids[-1:]) if closed else ""
         control = self._tokenizer.control
         content = control.protect(control.sampled(spoken, text, self._tokenizer.decode))
-        before = self._prefixes[0]
-        self._prefixes = (before + content + closing, before + content)
-        self._messages.append({"role": "assistant", "content": self._repeatable(before, content)})
-        self._given.append({"role": "assistant", "content": text})
-        return len(self.segments) - 1, start, stop, text
+        before, self.spoken = at.prefixes[0], content
+        repeated: Message = {"role": "assistant", "content": self._repeatable(before, content)}
+        said: Message = {"role": "assistant", "content": text}
+        prefixes = (before + content + closing, before + content)
+        self._at = _Place([*at.messages, repeated], [*at.given, said], at.tools, prefixes, at.segment, stop)
+        self._behind.append(self._at)
+        return at.segment, start, stop, text
 
     def close_with(
         self,
@@ -163,7 +206,7 @@ class Conversation:
         Returns:
             False, with nothing changed, if they do not fit or do not extend the conversation.
         """
-        return self._append(messages, limit, new_context, continues, may_open=new_context and continues)
+        return self._append(self._at, messages, limit, new_context, continues, may_open=new_context and continues)
 
     def _repeatable(self, before: str, content: str) -> str:
         """An action as a message that the template writes again as it was: with the thought that the generation prompt
@@ -172,17 +215,24 @@ class Conversation:
         return said.rpartition(opening)[2] if opening else said
 
     def _append(
-        self, messages: Sequence[Message], limit: int | None, new_context: bool, generation_prompt: bool, may_open: bool
+        self,
+        base: _Place,
+        messages: Sequence[Message],
+        limit: int | None,
+        new_context: bool,
+        generation_prompt: bool,
+        may_open: bool,
     ) -> bool:
         if limit is not None and self._fewest(messages) > limit:
             return False
         protected = [self._tokenizer.control.protect_all(message) for message in messages]
-        conversation = protected if new_context else [*self._messages, *protected]
-        given = messages if new_context else [*self._given, *messages]
-        return self._go_on(given, conversation, limit, new_context, generation_prompt, may_open)
+        conversation = protected if new_context else [*base.messages, *protected]
+        given = messages if new_context else [*base.given, *messages]
+        return self._go_on(base, given, conversation, limit, new_context, generation_prompt, may_open)
 
     def _go_on(
         self,
+        base: _Place,
         given: Sequence[Message],
         conversation: list[Message],
         limit: int | None,
@@ -190,53 +240,61 @@ class Conversation:
         generation_prompt: bool,
         may_open: bool,
     ) -> bool:
-        rendering = self._render(conversation, new_context, generation_prompt)
+        rendering = self._render(base, conversation, new_context, generation_prompt)
         if rendering.opens and not may_open:
             return False
         if limit is not None and rendering.before + len(rendering.ids) > limit:
             return False
-        if rendering.opens:
+        number, length = base.segment, base.stop
+        if rendering.opens or len(self.segments[number].ids) > length:
+            repeated = [] if rendering.opens else self.segments[number].ids[:length]
+            number, length = len(self.segments), 0
             self.segments.append(Segment())
-        self.segments[-1].append_context(rendering.ids)
-        self._messages, self._given = rendering.messages, [message.copy() for message in given]
-        self._tools, self._prefixes = rendering.tools, (rendering.text,)
+            self.segments[number].append_context(repeated)
+        self.segments[number].append_context(rendering.ids)
+        self._undo = self._at, number, length
+        own, stop = [message.copy() for message in given], len(self.segments[number].ids)
+        self._at = _Place(rendering.messages, own, rendering.tools, (rendering.text,), number, stop)
         return True
 
-    def _render(self, messages: list[Message], new_context: bool = False, generation_prompt: bool = True) -> _Rendering:
+    def _render(
+        self, base: _Place, messages: list[Message], new_context: bool = False, generation_prompt: bool = True
+    ) -> _Rendering:
         """Render the conversation; text that the template would make into control ids is spelled out."""
-        found = self._rendering(messages, self._tools, new_context, generation_prompt)
+        found = self._rendering(base, messages, base.tools, new_context, generation_prompt)
         control, new = self._tokenizer.control, found.text[found.start :]
-        known = set() if found.opens else {id(message) for message in self._messages}
+        known = set() if found.opens else {id(message) for message in base.messages}
         rewritten = {id(one) for one in messages if id(one) not in known and control.is_rewritten(one, new)}
-        schemas, tools_text = tools = self._tools
+        schemas, tools_text = tools = base.tools
         if found.opens:
             told: Any = schemas if schemas and self._tokenizer.template.shows_tools else tools_text
             tools = (control.spell(schemas), control.spell(tools_text)) if control.is_rewritten(told, new) else tools
-        if not rewritten and tools is self._tools:
+        if not rewritten and tools is base.tools:
             return found
         spelled = [control.spell(message) if id(message) in rewritten else message for message in messages]
-        safe = self._rendering(spelled, tools, new_context, generation_prompt)
+        safe = self._rendering(base, spelled, tools, new_context, generation_prompt)
         return found if control.ids_of(safe.ids) == control.ids_of(found.ids) else safe
 
     def _rendering(
         self,
+        base: _Place,
         messages: list[Message],
         tools: _Tools,
         new_context: bool,
         generation_prompt: bool,
     ) -> _Rendering:
         text = self._tokenizer.template.render(messages, *tools, generation_prompt)
-        prefix = None if new_context else next((known for known in self._prefixes if text.startswith(known)), None)
+        prefix = None if new_context else next((known for known in base.prefixes if text.startswith(known)), None)
         start = len(prefix or "")
-        before = len(self.segments[-1].ids) if prefix is not None else 0
+        before = base.stop if prefix is not None else 0
         return _Rendering(messages, tools, text, start, prefix is None, before, self._tokenizer.encode(text[start:]))
 
     def _fewest(self, messages: Sequence[Message]) -> int:
         """Least number of ids of the messages that are new; a template may leave out older text."""
-        known = {id(given) for given in self._given}
+        known = {id(given) for given in self._at.given}
         return self._tokenizer.fewest_ids([message for message in messages if id(message) not in known])
 
     def _protected(self, messages: Sequence[Message]) -> list[Message]:
         """Messages of the conversation as they stand in it, sampled control tokens included; others as data."""
-        known = {id(given): message for given, message in zip(self._given, self._messages, strict=True)}
+        known = {id(given): message for given, message in zip(self._at.given, self._at.messages, strict=True)}
         return [known.get(id(message)) or self._tokenizer.control.protect_all(message) for message in messages]

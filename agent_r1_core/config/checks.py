@@ -142,6 +142,9 @@ def _env(setup: Setup) -> None:
     if block is not None and env is not None:
         for option, why in block.cls.conflicts(block.config, env.config).items():
             setup.problems.add((*block.key, option), why)
+        if env.cls.owns_context and block.name.rpartition("/")[2] != "append":
+            text = f"has no effect here: the environment {env.name} chooses what is read; set context=append"
+            setup.problems.add(("context",), text)
     if setup.config.env.config.examples is None:
         setup.idle(("env", "max_examples"), "env.examples names no file")
 

@@ -41,6 +41,18 @@ class EnvConfig(ComponentConfig):
     """Most examples before a task, the first of the file; null: all."""
 
 
+@dataclass(frozen=True)
+class RequestOptions:
+    """What holds for one action alone, where the environment answers somebody who asks for it."""
+
+    tools: Sequence[dict[str, Any]] = ()
+    """Function schemas in place of `ToolEnv.tool_schemas`; other ones than before open a segment."""
+    stop_strings: tuple[str, ...] = ()
+    """In place of `ToolEnv.stop_strings`."""
+    max_new_tokens: int | None = None
+    """Most tokens of the action, within those of the run; None: as the run says."""
+
+
 @dataclass
 class Observation:
     """What the policy sees next: the messages that are new to it. Their text is data, except for `Markup` in it."""
@@ -51,6 +63,12 @@ class Observation:
     actions stay in the trajectory, in a segment of their own, and are trained."""
     state_key: str | None = None
     """Names the state that these messages show, for algorithms that compare states."""
+    continues: int | None = None
+    """The messages follow the action of this turn, and what stands before it; None: the last one. If others followed
+    that action already, a segment begins that repeats the ids up to there, with action mask 0."""
+    request: RequestOptions | None = None
+    """None: as the environment says for all actions. A conversation that the chat template refuses then fails the
+    episode, and not the run, since it comes from outside."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +80,12 @@ class Action:
     ids: tuple[int, ...] = ()
     cut: bool = False
     """True when a token budget cut the action before the policy closed it."""
+    protected: str = ""
+    """The text once more; control tokens that the policy only spelled, in other ids, are cut in two by U+FDD0."""
+    logprobs: tuple[float, ...] = ()
+    """Nats, one per id."""
+    prompt_tokens: int = 0
+    """Ids that the policy read."""
 
 
 @dataclass
@@ -89,6 +113,8 @@ class Step:
     info: dict[str, Any] = field(default_factory=dict)
     """Other facts about the turn, JSON-able; numbers become metrics, `env/<key>` (mean over turns). What JSON lacks is
     kept as its text. Infinity, NaN and an integer that no float holds have no part in a metric."""
+    withdrawn: bool = False
+    """Nobody read the action: the turn leaves the trajectory, and the observation follows what stood before it."""
 
 
 @dataclass
@@ -102,6 +128,8 @@ class EnvServices:
     rng: random.Random = field(default_factory=random.Random)
     """Seeded by run, task and sample (LAW 11), for random events during the episode. Draw the start of an episode from
     `task.seed` instead: the episodes of a group are compared, so they must face the same problem (LAW 7)."""
+    decode: Callable[[Sequence[int]], str] = field(default=lambda ids: "")
+    """Text of ids, special tokens included."""
 
 
 class ToolEnv(Component):
@@ -115,6 +143,10 @@ class ToolEnv(Component):
     gives_rewards: ClassVar[bool] = True
     """Whether its steps may have a reward of their own. If not, and no process reward comes from elsewhere, options for
     process rewards are refused (LAW 8)."""
+
+    owns_context: ClassVar[bool] = False
+    """Whether its observations say themselves what the policy reads, by `continues` and `request`; the recipe's
+    `context` must then be `append`."""
 
     def __init__(self, config: ComponentConfig | None = None, services: EnvServices | None = None) -> None:
         super().__init__(config)

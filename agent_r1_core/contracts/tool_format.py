@@ -28,6 +28,8 @@ class ParsedAction:
     calls: list[ToolCall] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     """One sentence per malformed call; the environment feeds them back to the model (LAW 8)."""
+    text: str | None = None
+    """What the action says beside its thinking and its calls; None: the format does not say."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any, cast
 
-from agent_r1_core.contracts.env import Observation, Step
+from agent_r1_core.contracts.env import Observation, RequestOptions, Step
 from agent_r1_core.contracts.reward import LARGEST
 from agent_r1_core.tools.plain import Plain, Unfit, number_of, shown, stored
 from agent_r1_core.trajectory import CallRecord, Message
@@ -55,6 +55,7 @@ def step_of(value: Any) -> Step:
         errors=errors,
         tool_seconds=seconds,
         info=info,
+        withdrawn=bool(value.withdrawn),
     )
 
 
@@ -78,7 +79,24 @@ def _observation(value: Any, plain: Plain) -> Observation:
     new_context = bool(value.new_context)
     if new_context and not messages:
         raise Unfit("began a new context without a message; give the policy one to read")
-    return Observation(messages, new_context, _text(plain.copy(value.state_key), "state_key"))
+    key, after = _text(plain.copy(value.state_key), "state_key"), plain.copy(value.continues)
+    if not (after is None or (type(after) is int and after >= 0)) or (new_context and after is not None):
+        raise Unfit(f"continues {shown(after)}; use the number of a turn, or None where a new context begins")
+    request = _options(value.request, plain) if value.request is not None else None
+    return Observation(messages, new_context, key, after, request)
+
+
+def _options(value: Any, plain: Plain) -> RequestOptions:
+    if not isinstance(value, RequestOptions):
+        raise Unfit(f"gave {type(value).__name__} as a request; use RequestOptions")
+    tools, stop, most = plain.copy(value.tools), plain.copy(value.stop_strings), plain.copy(value.max_new_tokens)
+    if not isinstance(tools, list | tuple) or not all(type(tool) is dict for tool in tools):
+        raise Unfit(f"gave the tools {shown(tools)} with a request; use function schemas")
+    if not isinstance(stop, list | tuple) or not all(isinstance(one, str) and one for one in stop):
+        raise Unfit(f"gave the stop strings {shown(stop)} with a request; use a tuple of texts")
+    if not (most is None or (type(most) is int and most > 0)):
+        raise Unfit(f"gave a request {shown(most)} new tokens; use a whole number above 0, or None")
+    return RequestOptions(list(tools), tuple(stop), most)
 
 
 def _calls(given: Any, plain: Plain) -> list[CallRecord]:

@@ -87,6 +87,7 @@ class Episode:
             tools=settings.tools.tools if settings.tools is not None else {},
             tool_format=settings.tool_format,
             call_tools=self._demonstration.answer if self._demonstration and shown == "file" else self._tools,
+            decode=self._shared.tokenizer.decode,
             rng=random.Random(derive_seed(self.trajectory.seed, "env")),
         )
         await self._shared.threads.wait_for_room()
@@ -94,7 +95,10 @@ class Episode:
         schemas, tools_text = await world.make(services, self._shared.tool_texts)
         self._conversation = Conversation(tokenizer, schemas, tools_text)
         self.trajectory.segments = self._conversation.segments
-        self._context = EpisodeContext(self._conversation, settings.context, world.max_tokens, world.lane, world.call)
+        describe = self._shared.tool_texts.describe
+        self._context = EpisodeContext(
+            self._conversation, settings.context, world.max_tokens, world.lane, world.call, describe
+        )
         observation = await world.reset(task)
         examples = self._add_examples(observation)
         if not await self._context.show(observation):
@@ -112,14 +116,17 @@ class Episode:
         if self._shared.greedy or self.trajectory.baseline:
             sampling = sampling.greedy()
         summary, room = self._context.summary, self._world.max_tokens - len(context)
+        stop_strings, asked = self._world.stop_strings if summary is None else (), self._context.shown.request
         if summary is not None:
             sampling = sampling.model_copy(update={"max_new_tokens": summary.max_tokens})
+        elif asked is not None:
+            room, stop_strings = min(room, asked.max_new_tokens or room), asked.stop_strings
         return Request(
             ids=tuple(context),
             sampling=sampling.within(room),
             seed=derive_seed(self.trajectory.seed, "turn", len(self.trajectory.turns)),
             stop_ids=self._shared.tokenizer.eos_ids,
-            stop_strings=self._world.stop_strings if summary is None else (),
+            stop_strings=stop_strings,
             episode=self.key,
         )
 
@@ -144,7 +151,7 @@ class Episode:
             raise EpisodeError(f"episode {self.key} got an action before its start; call start() first")
         turn = self._record(request, generation)
         if self._context.summary is None:
-            await self._step(turn, generation)
+            await self._step(turn, request, generation)
         elif not await self._context.go_on_from(self._context.summary, turn):
             await self._end(EndStatus.TRUNCATED, "max_tokens", Observation())
         if self._ended:
@@ -181,13 +188,24 @@ class Episode:
             trajectory.examples = len(chosen)
         return trajectory.examples
 
-    async def _step(self, turn: Turn, generation: Generation) -> None:
+    async def _step(self, turn: Turn, request: Request, generation: Generation) -> None:
         """Let the environment answer an action, score the turn, and go on or end."""
-        action = Action(turn.text, generation.ids, cut=generation.finish == "length")
+        action = Action(
+            turn.text,
+            generation.ids,
+            cut=generation.finish == "length",
+            protected=self._conversation.spoken,
+            logprobs=generation.logprobs,
+            prompt_tokens=len(request.ids),
+        )
         await self._shared.threads.wait_for_room()
         step = await self._world.step(action)
         if self._tools is not None:
             self._tools.end_turn()
+        if step.withdrawn:
+            self._conversation.withdraw()
+            self.trajectory.turns.pop(), self._sampled.pop()
+            return await self._advance(step)
         turn.reward = turn.rewards["env"] = step.reward
         turn.calls, turn.errors, turn.info = step.calls, step.errors, step.info
         turn.success, turn.tool_seconds = step.success, step.tool_seconds

@@ -12,6 +12,7 @@ from typing import Any
 from agent_r1_core.chat import Conversation, without_thinking
 from agent_r1_core.contracts.context import ContextStrategy, Exchange, History, SummaryRequest
 from agent_r1_core.contracts.env import Observation
+from agent_r1_core.errors import DriftError, EpisodeError, ModelError
 from agent_r1_core.rollout.env_checks import message_of
 from agent_r1_core.tools.plain import Plain, Unfit, is_plain, shown, stored
 from agent_r1_core.tools.threads import Lane
@@ -30,10 +31,12 @@ class EpisodeContext:
         max_tokens: int,
         lane: Lane,
         call: Callable[..., Awaitable[Any]],
+        describe: Callable[[Any], tuple[list[dict[str, Any]], str]],
     ) -> None:
         """Begin with an empty conversation; without a strategy the policy reads everything.
 
-        What takes long runs in `lane`; `call` calls a method of the strategy within the episode's time-out.
+        What takes long runs in `lane`; `call` calls a method of the strategy within the episode's time-out; `describe`
+        gives the tools of a request as the template takes them.
         """
         self.conversation = conversation
         self.examples: list[Message] = []
@@ -48,6 +51,7 @@ class EpisodeContext:
         self._max_tokens = max_tokens
         self._lane = lane
         self._call = call
+        self._describe = describe
         self._opening: int | None = None
         """How many messages the conversation began with: the first observation, and the examples."""
         self._state_key: str | None = None
@@ -55,6 +59,13 @@ class EpisodeContext:
 
     async def show(self, seen: Observation) -> bool:
         """Show an observation, in the context that the strategy chooses."""
+        if seen.request is not None:
+            try:
+                return await self._begin(seen)
+            except DriftError:
+                raise
+            except ModelError as error:
+                raise EpisodeError(str(error)) from error
         if self._strategy is None or seen.new_context or self._opening is None:
             return await self._begin(seen)
         history = self._history(seen.messages)
@@ -90,7 +101,8 @@ class EpisodeContext:
         first = self._opening is None
         begins = first or seen.new_context
         messages = self._behind_examples(seen.messages) if begins else seen.messages
-        observe = partial(self.conversation.observe, new_context=seen.new_context)
+        tools = self._describe(seen.request.tools) if seen.request is not None else None
+        observe = partial(self.conversation.observe, new_context=seen.new_context, after=seen.continues, tools=tools)
         if not await self._run(partial(observe, messages, self._max_tokens - 1), messages):
             return False
         if begins:

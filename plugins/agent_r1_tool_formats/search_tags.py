@@ -74,7 +74,7 @@ class SearchTags(ToolFormat):
     def parse(self, text: str) -> ParsedAction:
         """The searches in order, and a sentence for each malformed one."""
         queries, rest = split_tagged(without_thinking(text), "search")
-        parsed = ParsedAction()
+        parsed = ParsedAction(text=rest.strip())
         for query in map(str.strip, queries):
             if query:
                 parsed.calls.append(ToolCall(self._tool, {self._argument: query}))

@@ -31,7 +31,7 @@ def test_every_kind_is_built_installed_and_found(tmp_path: Path, with_agent_r1: 
     with_agent_r1.install(*(next((tmp_path / kind / "dist").glob("*.whl")) for kind in KINDS))
     answer = json.loads(with_agent_r1.agent_r1("plugins", "list", "--json"))
     found = {(component["kind"], component["qualified"]) for component in answer["components"]}
-    assert {(kind, f"my_{kind}/my_{kind}") for kind in KINDS} <= found
+    assert {("env" if kind == "agent" else kind, f"my_{kind}/my_{kind}") for kind in KINDS} <= found
 
 
 def test_an_editable_project_passes_its_tests_and_the_doctor(tmp_path: Path, with_agent_r1: Any, warm: Path) -> None:

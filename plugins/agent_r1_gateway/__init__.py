@@ -1,0 +1,1 @@
+"""Built-in plugin `gateway`: any program that asks a model over HTTP plays episodes, and is trained."""

@@ -1,0 +1,81 @@
+"""What the gateway does with each field of a request: the one table behind the code, the tests and the docs.
+
+A field is honoured, accepted without effect, or refused. One that no table lists is refused: it may mean anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from agent_r1_gateway.wire import DEEPEST, ChatRequest, Refused, Reply, too_deep
+
+
+class Effect(StrEnum):
+    """What becomes of a field."""
+
+    HONOURED = "honoured"
+    WITHOUT_EFFECT = "accepted without effect"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Field:
+    """One row of the table."""
+
+    name: str
+    effect: Effect
+    note: str = ""
+    """Of an honoured field: how. Else: why, and what to do instead."""
+    harmless: tuple[Any, ...] = ()
+    """Values of a refused field that ask for nothing, such as `n: 1`."""
+
+
+def check_fields(body: Mapping[str, Any], table: Mapping[str, Field]) -> tuple[str, ...]:
+    """The fields of a request that have no effect.
+
+    Raises:
+        Refused: a field asks for what the gateway cannot do, nests too deep, or is unknown.
+    """
+    ignored = []
+    for name, value in body.items():
+        if too_deep(value):
+            raise Refused(f"{name} nests more than {DEEPEST} objects and arrays; send a flatter one", field=name)
+        row = table.get(name)
+        if row is None:
+            raise Refused(f"the gateway does not know the field {name!r}; leave it out", field=name)
+        if row.effect is Effect.REFUSED and value is not None and value not in row.harmless:
+            raise Refused(f"the gateway cannot honour {name}: {row.note}", field=name)
+        if row.effect is Effect.WITHOUT_EFFECT and value is not None:
+            ignored.append(name)
+    return tuple(ignored)
+
+
+class Dialect(Protocol):
+    """An API. Modules of this package have these names."""
+
+    @property
+    def NAME(self) -> str:
+        """As in records and the docs: `chat`, `messages`, `responses`."""
+
+    @property
+    def PATHS(self) -> tuple[str, ...]:
+        """Where clients post requests, after the base address; with and without `/v1`."""
+
+    @property
+    def FIELDS(self) -> Mapping[str, Field]:
+        """By name."""
+
+    def read(self, body: Mapping[str, Any]) -> ChatRequest:
+        """What a request means; raises Refused."""
+
+    def write(self, reply: Reply, request: ChatRequest) -> dict[str, Any]:
+        """The reply as the API's JSON."""
+
+    def events(self, reply: Reply, request: ChatRequest) -> list[tuple[str | None, dict[str, Any] | str]]:
+        """The reply as the API's stream: (name of the event or None, data) in order; text is sent as it is."""
+
+    def error(self, refused: Refused) -> dict[str, Any]:
+        """The body of an error."""

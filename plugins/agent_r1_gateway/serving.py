@@ -1,0 +1,82 @@
+"""Served: answers requests with a model that nobody trains; each by itself, from its messages alone."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from itertools import count
+
+from agent_r1_core import Action, Engine, Request, Sampling, ToolFormat
+from agent_r1_core.chat import ChatTokenizer, Conversation
+from agent_r1_core.errors import AgentR1Error, EngineError, ModelError
+from agent_r1_core.rollout.world import ToolTexts
+from agent_r1_gateway.line import Asked
+from agent_r1_gateway.speech import Thinking, messages_of, reply_of
+from agent_r1_gateway.wire import Refused
+
+
+@dataclass
+class Served:
+    """A started engine and what it needs to speak."""
+
+    engine: Engine
+    tokenizer: ChatTokenizer
+    form: ToolFormat | None
+    sampling: Sampling
+    """`max_new_tokens` holds for requests that set none, too."""
+    thinking: Thinking = "separate"
+    seed: int = 0
+    _numbers: count[int] = field(default_factory=count)
+    _running: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._tools = ToolTexts(self.tokenizer, self.form)
+
+    def take(self, asked: Asked) -> None:
+        """Answer a request; called in the server's thread."""
+        self._loop.call_soon_threadsafe(self._begin, asked)
+
+    def _begin(self, asked: Asked) -> None:
+        task = self._loop.create_task(self._answer(asked))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _answer(self, asked: Asked) -> None:
+        name = f"served/{next(self._numbers)}"
+        try:
+            action = await self._act(asked, name)
+            asked.reply.set_result(reply_of(action, asked.request, self.form, self.tokenizer.decode, self.thinking))
+        except (ModelError, EngineError) as error:
+            asked.refuse(Refused(str(error)))
+        except Exception as error:
+            known = isinstance(error, AgentR1Error)
+            asked.refuse(Refused(str(error) if known else f"the engine failed with {error!r:.200}", 500, "api_error"))
+        finally:
+            await self.engine.release(name)
+
+    async def _act(self, asked: Asked, name: str) -> Action:
+        request = asked.request
+        conversation = Conversation(self.tokenizer)
+        tools = self._tools.describe(list(request.tools))
+        conversation.observe(messages_of(request.messages, self.form), tools=tools)
+        context = conversation.context
+        generation = await self.engine.generate(
+            Request(
+                ids=tuple(context),
+                sampling=self.sampling.within(request.max_tokens or self.sampling.max_new_tokens),
+                seed=self.seed + asked.number,
+                stop_ids=self.tokenizer.eos_ids,
+                stop_strings=request.stop,
+                episode=name,
+            )
+        )
+        _, _, _, text = conversation.act(generation.ids, generation.logprobs)
+        return Action(
+            text,
+            generation.ids,
+            cut=generation.finish == "length",
+            protected=conversation.spoken,
+            logprobs=generation.logprobs,
+            prompt_tokens=len(context),
+        )

@@ -1,0 +1,120 @@
+"""What a program's messages are to the policy, and what the policy's actions are to the program."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any, Literal
+
+from agent_r1_core import Action, Markup, Message, ToolCall, ToolFormat, ToolResult
+from agent_r1_core.chat import without_thinking
+from agent_r1_gateway.wire import Call, ChatMessage, ChatRequest, Reply, TokenLogprob, read_arguments
+
+Thinking = Literal["separate", "text"]
+"""Where a reply's reasoning goes: into the API's own field for it, or into the text, which every client keeps."""
+
+_BREAK = "\ufdd0"
+_END = "</think>"
+
+
+def messages_of(messages: Sequence[ChatMessage], form: ToolFormat | None) -> list[Message]:
+    """The messages as the chat template gets them: calls and results as the tool format writes them.
+
+    A system message behind the first one becomes a user's: few templates take it there.
+    """
+    written: list[Message] = []
+    for role, several in groupby(messages, key=lambda message: message.role):
+        if role == "tool" and form is not None:
+            written += form.results([ToolResult(one.name, one.text) for one in several])
+            continue
+        for one in several:
+            if role == "assistant":
+                written.append({"role": role, "content": _action(one, form)})
+            elif role == "tool":
+                written.append({"role": role, "name": one.name, "content": one.text})
+            else:
+                written.append({"role": "user" if role == "system" and written else role, "content": one.text})
+    return written
+
+
+def reply_of(
+    action: Action,
+    request: ChatRequest,
+    form: ToolFormat | None,
+    decode: Callable[[Sequence[int]], str],
+    thinking: Thinking,
+    cached: int = 0,
+) -> Reply:
+    """An action as the reply to a request. Calls are read only where it has tools; malformed ones stay text."""
+    said, thought = (action.protected or action.text), ""
+    if thinking == "separate":
+        thought, said = _split(said)
+    calls: list[ToolCall] = []
+    if form is not None and request.tools:
+        parsed = form.parse(said)
+        calls = parsed.calls
+        if calls and parsed.text is not None:
+            said = parsed.text
+        elif calls:
+            said = ""
+    stopped_by = next((one for one in request.stop if said.rstrip().endswith(one)), None)
+    if stopped_by is not None and not calls:
+        said = said.rstrip().removesuffix(stopped_by)
+    tokens = zip(action.ids, action.logprobs, strict=False) if request.logprobs else ()
+    return Reply(
+        id=secrets.token_hex(12),
+        created=int(time.time()),
+        text=_clean(said),
+        thinking=_clean(thought),
+        calls=tuple(_call(call) for call in calls),
+        cut=action.cut,
+        stopped_by=stopped_by,
+        prompt_tokens=action.prompt_tokens,
+        cached_tokens=cached,
+        completion_tokens=len(action.ids),
+        logprobs=tuple(TokenLogprob(decode([token]), logprob) for token, logprob in tokens),
+    )
+
+
+def arguments_of(call: Call) -> dict[str, Any]:
+    """A call's arguments as an object."""
+    return {"input": call.arguments} if isinstance(call.arguments, str) else dict(call.arguments)
+
+
+def _action(message: ChatMessage, form: ToolFormat | None) -> str:
+    """An assistant's message that no turn of the episode said, such as an example, as a policy would write it."""
+    said = message.text
+    if message.thinking:
+        said = Markup("<think>\n") + message.thinking + Markup("\n</think>\n\n") + said
+    if form is None or not message.calls:
+        return said
+    calls = [_written(call, form) for call in message.calls]
+    return Markup("\n").join([part for part in (said, *calls) if part])
+
+
+def _written(call: Call, form: ToolFormat) -> str:
+    """A call as the format writes it; its tags are markup, and what stands between them is data."""
+    text = form.render_call(ToolCall(call.name, arguments_of(call)))
+    start, stop = text.find(">") + 1, text.rfind("<")
+    return Markup(text, [(0, start), (stop, len(text))]) if 0 < start <= stop else text
+
+
+def _split(said: str) -> tuple[str, str]:
+    """Thinking, and what is said after it."""
+    before, closed, _ = said.partition(_END)
+    visible = without_thinking(said)
+    if not closed:
+        return said[len(visible) :].removeprefix("<think>").strip() if said.startswith("<think>") else "", visible
+    return before.strip().removeprefix("<think>").strip(), visible.lstrip("\n")
+
+
+def _call(call: ToolCall) -> Call:
+    arguments = _clean(json.dumps(call.arguments, ensure_ascii=False))
+    return Call(_clean(call.name), read_arguments(arguments), f"call_{secrets.token_hex(10)}")
+
+
+def _clean(text: str) -> str:
+    return text.replace(_BREAK, "")

@@ -1,0 +1,82 @@
+"""Programs that play episodes against a scripted policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import httpx2
+import pytest
+from agent_r1_gateway.env import ProgramEnv
+from agent_r1_gateway.program import Episode
+from agent_r1_gateway.testing import play_programs
+from agent_r1_tool_formats.hermes import Hermes
+
+from agent_r1_core import RewardFn, Task, Trajectory
+from agent_r1_core.rollout import RolloutResult
+from agent_r1_core.testing import ScriptedPolicy
+
+TASK = Task("q", "Where was Karimo born?", ("Tavelo",))
+
+
+class Client:
+    """Asks the gateway as a program would, without an SDK."""
+
+    def __init__(self, base_url: str, key: str) -> None:
+        self.http = httpx2.Client(base_url=base_url, headers={"authorization": f"Bearer {key}"}, timeout=8)
+
+    def post(self, messages: list[dict[str, Any]], headers: dict[str, str] | None = None, **fields: Any) -> Any:
+        body = {"model": "policy", "messages": messages, **fields}
+        return self.http.post("chat/completions", json=body, headers=headers or {})
+
+    def ask(self, messages: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
+        """The assistant's message."""
+        answer = self.post(messages, **fields)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["choices"][0]["message"]
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+@pytest.fixture
+def play() -> Callable[..., RolloutResult]:
+    """Play tasks by a program; its function gets a Client and the Episode."""
+
+    def play(
+        function: Callable[[Client, Episode], Any] | None = None,
+        script: Any = ("Tavelo",),
+        tasks: Sequence[Task] = (TASK,),
+        rewards: Sequence[RewardFn] = (),
+        engine: ScriptedPolicy | None = None,
+        settings: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> RolloutResult:
+        def run(episode: Episode) -> Any:
+            assert function is not None
+            return function(Client(episode.base_url, episode.api_key), episode)
+
+        with pytest.MonkeyPatch.context() as patch:
+            if function is not None:
+                options["function"] = "a:function"
+                patch.setattr("agent_r1_gateway.env.function_named", lambda name: run)
+            config = ProgramEnv.Config(**options)
+            policy = engine or ScriptedPolicy(script)
+            make = partial(ProgramEnv, config)
+            return play_programs(make, policy, tasks, Hermes(), rewards, **(settings or {}))
+
+    return play
+
+
+@pytest.fixture
+def play_one(play: Callable[..., RolloutResult]) -> Callable[..., Trajectory]:
+    """The trajectory of one episode, failed ones included."""
+
+    def play_one(*arguments: Any, **options: Any) -> Trajectory:
+        result = play(*arguments, **options)
+        (trajectory,) = [*result.trajectories, *result.dropped]
+        return trajectory
+
+    return play_one

@@ -1,0 +1,285 @@
+"""Chat Completions: what requests mean, which are refused, and which messages compare equal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from agent_r1_gateway.dialects import chat
+from agent_r1_gateway.dialects.fields import Effect
+from agent_r1_gateway.wire import Call, ChatMessage, Refused
+
+HELLO = {"role": "user", "content": "Hello"}
+SEARCH = {
+    "type": "function",
+    "function": {"name": "search", "description": "Search.", "parameters": {"type": "object"}, "strict": True},
+}
+
+
+def body(*messages: Any, **fields: Any) -> dict[str, Any]:
+    return {"model": "policy", "messages": [*messages] or [HELLO], **fields}
+
+
+def called(arguments: Any, identity: str = "c1", **fields: Any) -> dict[str, Any]:
+    """An assistant's message with a call."""
+    call = {"id": identity, "type": "function", "function": {"name": "search", "arguments": arguments}}
+    return {"role": "assistant", "content": None, "tool_calls": [call], **fields}
+
+
+def told(text: Any, identity: str = "c1") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": identity, "content": text}
+
+
+def blocks(*texts: str, **fields: Any) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": text, **fields} for text in texts]
+
+
+MESSAGES = [
+    pytest.param([HELLO], [ChatMessage("user", "Hello")], id="text"),
+    pytest.param([{"role": "user", "content": None}], [ChatMessage("user")], id="null"),
+    pytest.param([{"role": "user", "content": blocks("a", "b")}], [ChatMessage("user", "ab")], id="blocks"),
+    pytest.param(
+        [{"role": "system", "content": "s"}, {"role": "developer", "content": blocks("d")}, HELLO],
+        [ChatMessage("system", "s"), ChatMessage("system", "d"), ChatMessage("user", "Hello")],
+        id="system and developer",
+    ),
+    pytest.param(
+        [HELLO, called('{"q": "x"}', reasoning_content="hm"), told("found")],
+        [
+            ChatMessage("user", "Hello"),
+            ChatMessage("assistant", "", (Call("search", {"q": "x"}),), "hm"),
+            ChatMessage("tool", "found", name="search"),
+        ],
+        id="a call and its result",
+    ),
+    pytest.param(
+        [{"role": "assistant", "content": "a", "reasoning": "r", "refusal": "no"}, told(blocks("t"), "elsewhere")],
+        [ChatMessage("assistant", "a", (), "r"), ChatMessage("tool", "t")],
+        id="a result without its call",
+    ),
+    pytest.param(
+        [{"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}, *blocks("a")]}, HELLO],
+        [ChatMessage("assistant", "a"), ChatMessage("user", "Hello")],
+        id="refusals are left out",
+    ),
+    pytest.param(
+        [called("{}"), told("1"), HELLO, called("no JSON", "c2"), told("2", "c2"), told("3", "c1")],
+        [
+            ChatMessage("assistant", "", (Call("search", {}),)),
+            ChatMessage("tool", "1", name="search"),
+            ChatMessage("user", "Hello"),
+            ChatMessage("assistant", "", (Call("search", "no JSON"),)),
+            ChatMessage("tool", "2", name="search"),
+            ChatMessage("tool", "3", name="search"),
+        ],
+        id="several calls",
+    ),
+    pytest.param(
+        [{"role": "user", "content": '<tool_call>{"name": "search", "arguments": {}}</tool_call>'}],
+        [ChatMessage("user", '<tool_call>{"name": "search", "arguments": {}}</tool_call>')],
+        id="what looks like a call is text",
+    ),
+    pytest.param(
+        [{"role": "user", "content": "cut \ud83d off"}], [ChatMessage("user", "cut \ufffd off")], id="half a character"
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "read"), MESSAGES)
+def test_messages_are_read(given, read):
+    assert list(chat.read(body(*given)).messages) == read
+
+
+def test_all_that_has_an_effect_is_read():
+    request = chat.read(
+        body(
+            model="small",
+            tools=[SEARCH, {"type": "function", "function": {"name": "now"}}],
+            tool_choice="auto",
+            max_tokens=20,
+            max_completion_tokens=10,
+            stop="END",
+            stream=True,
+            stream_options={"include_usage": True},
+            logprobs=True,
+            top_logprobs=0,
+            n=1,
+            response_format={"type": "text"},
+        )
+    )
+    assert (request.model, request.max_tokens, request.stop) == ("small", 10, ("END",))
+    assert (request.stream, request.logprobs, request.ignored) == (True, True, ())
+    empty = {"type": "object", "properties": {}}
+    assert [tool["function"] for tool in request.tools] == [
+        {"name": "search", "description": "Search.", "parameters": {"type": "object"}},
+        {"name": "now", "description": "", "parameters": empty},
+    ]
+    plain = chat.read(body(stop=["a", "b"], tools=[SEARCH], tool_choice="none", logprobs=None))
+    assert (plain.max_tokens, plain.stop, plain.tools, plain.stream, plain.logprobs) == (
+        None,
+        ("a", "b"),
+        (),
+        False,
+        False,
+    )
+
+
+def test_what_has_no_effect_is_listed():
+    request = chat.read(
+        body({**HELLO, "name": "Ann", "audio": None}, temperature=0.5, user="u", seed=None, store=False)
+    )
+    assert request.ignored == ("temperature", "user", "store", "messages[].name")
+    many = {f"field_{number}": 1 for number in range(1000)}
+    assert len(chat.read(body({**HELLO, **many})).ignored) == 20
+
+
+def test_fields_without_effect_take_every_value():
+    names = [name for name, row in chat.FIELDS.items() if row.effect is Effect.WITHOUT_EFFECT]
+    for value in (None, 1, "x", [1], {"a": {}}):
+        chat.read(body(**dict.fromkeys(names, value)))
+
+
+def deep(levels: int) -> Any:
+    value: Any = "x"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:"}}
+REFUSED = [
+    ({}, "messages"),
+    ({"messages": None}, "messages"),
+    ({"messages": []}, "messages"),
+    ({"messages": "Hello"}, "messages"),
+    ({"messages": {"role": "user"}}, "messages"),
+    ({"messages": ["Hello"]}, "messages[0]"),
+    (body({"content": "Hello"}), "messages[0].role"),
+    (body({"role": 1, "content": "Hello"}), "messages[0].role"),
+    (body({"role": "function", "name": "f", "content": "x"}), "messages[0].role"),
+    (body({"role": "user"}), "messages[0].content"),
+    (body({"role": "user", "content": 5}), "messages[0].content"),
+    (body({"role": "user", "content": {"type": "text"}}), "messages[0].content"),
+    (body({"role": "user", "content": ["x"]}), "messages[0].content[0]"),
+    (body({"role": "user", "content": [{"text": "x"}]}), "messages[0].content[0].type"),
+    (body({"role": "user", "content": [{"type": "text"}]}), "messages[0].content[0].text"),
+    (body({"role": "user", "content": [*blocks("x"), IMAGE]}), "messages[0].content[1]"),
+    (body({"role": "user", "content": [{"type": "input_audio"}]}), "messages[0].content[0]"),
+    (body({"role": "user", "content": [{"type": "file"}]}), "messages[0].content[0]"),
+    (body({"role": "tool", "content": "x"}), "messages[0].tool_call_id"),
+    (body(HELLO, {"role": "assistant", "content": "I"}), "messages[1]"),
+    (body({"role": "assistant", "function_call": {"name": "f"}}, HELLO), "messages[0].function_call"),
+    (body({"role": "assistant", "tool_calls": {}}, HELLO), "messages[0].tool_calls"),
+    (body({"role": "assistant", "tool_calls": [{"type": "custom"}]}, HELLO), "messages[0].tool_calls[0]"),
+    (body({"role": "assistant", "tool_calls": [{"id": "c"}]}, HELLO), "messages[0].tool_calls[0].function"),
+    (body(called("{}", identity=5), HELLO), "messages[0].tool_calls[0].id"),  # type: ignore[arg-type]
+    (body(called(5), HELLO), "messages[0].tool_calls[0].function.arguments"),
+    (body(called("{}", reasoning_content=[]), HELLO), "messages[0].reasoning_content"),
+    (body({"role": "user", "content": deep(1000)}), "messages[0]"),
+    (body(metadata={"a": deep(1000)}), "metadata"),
+    (body(model=None), "model"),
+    (body(model=""), "model"),
+    (body(model=["policy"]), "model"),
+    (body(stop=5), "stop"),
+    (body(stop=""), "stop"),
+    (body(stop=["a", ""]), "stop[1]"),
+    (body(stop=["a"] * 5), "stop"),
+    (body(max_tokens=0), "max_tokens"),
+    (body(max_tokens=2.5), "max_tokens"),
+    (body(max_completion_tokens=True), "max_completion_tokens"),
+    (body(stream="yes"), "stream"),
+    (body(stream_options=[]), "stream_options"),
+    (body(logprobs=5), "logprobs"),
+    (body(top_logprobs=5), "top_logprobs"),
+    (body(n=2), "n"),
+    (body(response_format={"type": "json_object"}), "response_format"),
+    (body(modalities=["text", "audio"]), "modalities"),
+    (body(functions=[{"name": "f"}]), "functions"),
+    (body(function_call={"name": "f"}), "function_call"),
+    (body(tool_choice="required"), "tool_choice"),
+    (body(tool_choice={"type": "function", "function": {"name": "search"}}), "tool_choice"),
+    (body(tools="search"), "tools"),
+    (body(tools=["search"]), "tools[0]"),
+    (body(tools=[{"type": "custom", "custom": {"name": "c"}}]), "tools[0]"),
+    (body(tools=[{"type": "function"}]), "tools[0].function"),
+    (body(tools=[SEARCH, {"type": "function", "function": {}}]), "tools[1].function.name"),
+    (body(tools=[{"type": "function", "function": {"name": "f", "description": 5}}]), "tools[0].function.description"),
+    (body(tools=[{"type": "function", "function": {"name": "f", "parameters": []}}]), "tools[0].function.parameters"),
+    (body(frobnicate=1), "frobnicate"),
+]
+
+
+@pytest.mark.parametrize(("given", "field"), REFUSED)
+def test_what_cannot_be_done_is_refused_by_its_field(given, field):
+    with pytest.raises(Refused) as caught:
+        chat.read(given)
+    assert caught.value.field == field
+    assert (caught.value.status, caught.value.kind) == (400, "invalid_request_error")
+    sentence = str(caught.value)
+    assert field in sentence
+    assert "\n" not in sentence
+    assert not sentence.endswith(".")
+    assert chat.error(caught.value)["error"] == {
+        "message": sentence,
+        "type": "invalid_request_error",
+        "param": field,
+        "code": None,
+    }
+
+
+def key(message: dict[str, Any]) -> str:
+    """Of a message in a conversation."""
+    request = chat.read(body(HELLO, message, HELLO))
+    return request.messages[1].key()
+
+
+SAME = [
+    pytest.param({"role": "user", "content": "x"}, {"role": "user", "content": blocks("x")}, id="one block"),
+    pytest.param({"role": "user", "content": "xy"}, {"role": "user", "content": blocks("x", "y")}, id="two blocks"),
+    pytest.param(
+        {"role": "user", "content": blocks("x")},
+        {"role": "user", "content": blocks("x", cache_control={"type": "ephemeral"})},
+        id="cache_control",
+    ),
+    pytest.param(called("{}"), called("{}", content=""), id="null and empty"),
+    pytest.param(called("{}"), called("{}", identity="c9"), id="ids"),
+    pytest.param(called("{}"), called(""), id="no arguments"),
+    pytest.param(called('{"a": 1, "b": {"c": 2, "d": 3}}'), called('{"b":{"d":3,"c":2},"a":1}'), id="order of keys"),
+    pytest.param(called('{"a": [1.0]}'), called('{"a": [1]}'), id="a whole number as a float"),
+    pytest.param(called('{"a": true, "b": null}'), called("{'a': True, 'b': None}"), id="a Python literal"),
+    pytest.param(called('{"a": [1, 2]}'), called("{'a': (1, 2)}"), id="a tuple"),
+    pytest.param(called('{"a": "é"}'), called({"a": "\u00e9"}), id="an object in place of JSON"),
+    pytest.param(called('{"a": 1}', refusal=None, annotations=[]), called('{"a": 1}'), id="what the SDK adds"),
+    pytest.param(called("{}", reasoning="hm"), called("{}", reasoning_content="hm"), id="names of reasoning"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_messages_that_read_alike_compare_equal(one, other):
+    assert key(one) == key(other)
+
+
+OTHER = [
+    pytest.param(called('{"a": 1}'), called('{"a": 2}'), id="another value"),
+    pytest.param(called('{"a": 1}'), called('{"a": true}'), id="true is no 1"),
+    pytest.param(called('{"a": 1}'), called('{"a": "1"}'), id="a text is no number"),
+    pytest.param(called('{"a": 1}'), called('{"a": 1.5}'), id="a fraction"),
+    pytest.param(called('{"a": null}'), called("{}"), id="null is given"),
+    pytest.param(called('{"a": [1, 2]}'), called('{"a": [2, 1]}'), id="order of a list"),
+    pytest.param(called('{"a": "x"}'), called('{"a": "x "}'), id="a space"),
+    pytest.param(called("{}"), called("{}", reasoning="hm"), id="thinking"),
+    pytest.param({"role": "user", "content": "x"}, {"role": "system", "content": "x"}, id="role"),
+    pytest.param({"role": "user", "content": "True"}, {"role": "user", "content": "true"}, id="text is text"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER)
+def test_messages_that_read_otherwise_differ(one, other):
+    assert key(one) != key(other)
+
+
+def test_arguments_that_are_nested_too_deep_stay_text():
+    for levels in (150, 700, 100_000):
+        text = '{"a":' * levels + "1" + "}" * levels
+        (call,) = chat.read(body(called(text), HELLO)).messages[0].calls
+        assert call.arguments == text

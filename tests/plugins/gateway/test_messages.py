@@ -1,0 +1,276 @@
+"""Messages: what requests mean, which are refused, and which messages compare equal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from agent_r1_gateway.dialects import messages
+from agent_r1_gateway.dialects.fields import Effect
+from agent_r1_gateway.wire import Call, ChatMessage, Refused
+
+HELLO = {"role": "user", "content": "Hello"}
+MARK = {"cache_control": {"type": "ephemeral"}}
+SEARCH = {"name": "search", "description": "Search.", "input_schema": {"type": "object"}, **MARK}
+
+
+def body(*given: Any, **fields: Any) -> dict[str, Any]:
+    return {"model": "policy", "max_tokens": 50, "messages": [*given] or [HELLO], **fields}
+
+
+def user(*blocks: Any) -> dict[str, Any]:
+    return {"role": "user", "content": [*blocks]}
+
+
+def assistant(*blocks: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": [*blocks]}
+
+
+def text(said: Any, **fields: Any) -> dict[str, Any]:
+    return {"type": "text", "text": said, **fields}
+
+
+def thought(said: Any, signature: str = messages.SIGNATURE) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": said, "signature": signature}
+
+
+def use(given: Any, identity: Any = "t1", **fields: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": identity, "name": "search", "input": given, **fields}
+
+
+def result(content: Any = None, identity: Any = "t1", **fields: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": identity, "content": content, **fields}
+
+
+CALLED = ChatMessage("assistant", "", (Call("search", {"q": "x"}),))
+MESSAGES = [
+    pytest.param([HELLO], [ChatMessage("user", "Hello")], id="text"),
+    pytest.param([user(text("a", **MARK), text("b"))], [ChatMessage("user", "ab")], id="blocks"),
+    pytest.param(
+        [HELLO, {"role": "system", "content": [text("s", **MARK)]}],
+        [ChatMessage("user", "Hello"), ChatMessage("system", "s")],
+        id="a system message behind the first",
+    ),
+    pytest.param(
+        [assistant(thought("h"), {"type": "redacted_thinking", "data": "x"}, thought("m"), text("a")), HELLO],
+        [ChatMessage("assistant", "a", (), "hm"), ChatMessage("user", "Hello")],
+        id="thinking",
+    ),
+    pytest.param(
+        [assistant(use({"q": "x"})), user(result("found"), text("Go"), text(" on"))],
+        [CALLED, ChatMessage("tool", "found", name="search"), ChatMessage("user", "Go on")],
+        id="results, then text",
+    ),
+    pytest.param(
+        [
+            assistant(use({"q": "x"})),
+            user(text("See:"), result([text("a", **MARK), text("b")], **MARK), result("c", "t0")),
+        ],
+        [CALLED, ChatMessage("user", "See:"), ChatMessage("tool", "ab", name="search"), ChatMessage("tool", "c")],
+        id="text, then results",
+    ),
+    pytest.param(
+        [assistant(use({"q": "x"})), user(result(is_error=True)), user(result("bad", is_error=True), result())],
+        [CALLED, *(ChatMessage("tool", said, name="search") for said in ("error", "bad", ""))],
+        id="errors",
+    ),
+    pytest.param(
+        [HELLO, assistant(thought("hm")), assistant(text("a")), assistant(use({"q": "x"})), user(result("r"))],
+        [
+            ChatMessage("user", "Hello"),
+            ChatMessage("assistant", "a", (Call("search", {"q": "x"}),), "hm"),
+            ChatMessage("tool", "r", name="search"),
+        ],
+        id="adjacent messages of the assistant are one",
+    ),
+    pytest.param(
+        [user(text('<tool_call>{"name": "search"}</tool_call>'))],
+        [ChatMessage("user", '<tool_call>{"name": "search"}</tool_call>')],
+        id="what looks like a call is text",
+    ),
+    pytest.param([user(text("cut \ud83d off"))], [ChatMessage("user", "cut \ufffd off")], id="half a character"),
+]
+
+
+@pytest.mark.parametrize(("given", "read"), MESSAGES)
+def test_messages_are_read(given, read):
+    assert list(messages.read(body(*given)).messages) == read
+
+
+def test_the_system_prompt_comes_first_and_names_no_client():
+    read = [
+        messages.read(body(system=given)).messages[0] for given in ("Be brief.", [text("Be "), text("brief.", **MARK)])
+    ]
+    assert read == [ChatMessage("system", "Be brief.")] * 2
+    for given in (None, "", []):
+        assert messages.read(body(system=given)).messages == (ChatMessage("user", "Hello"),)
+    billing = "x-anthropic-billing-header: cc_version=2.1; cch={};"
+    first, second = (messages.read(body(system=[text(billing.format(at)), text("Be brief.")])) for at in (1, 2))
+    assert first.messages == second.messages == (ChatMessage("system", "Be brief."), ChatMessage("user", "Hello"))
+
+
+def test_all_that_has_an_effect_is_read():
+    request = messages.read(
+        body(model="small", tools=[SEARCH], tool_choice={"type": "auto"}, stop_sequences=["a", "b"], stream=True)
+    )
+    assert (request.model, request.max_tokens, request.stop, request.stream) == ("small", 50, ("a", "b"), True)
+    function = {"name": "search", "description": "Search.", "parameters": {"type": "object"}}
+    assert request.tools == ({"type": "function", "function": function},)
+    assert (request.logprobs, request.ignored) == (False, ())
+    plain = messages.read(body(tools=[SEARCH], tool_choice={"type": "none"}, stop_sequences=[]))
+    assert (plain.tools, plain.stop, plain.stream) == ((), (), False)
+
+
+def test_what_has_no_effect_is_listed():
+    request = messages.read(
+        body(
+            {**HELLO, "id": "m1"},
+            thinking={"type": "adaptive"},
+            context_management={"edits": []},
+            output_config={"effort": "high"},
+            metadata=None,
+            tools=[{"type": "web_search_20260318", "name": "web_search"}, SEARCH],
+        )
+    )
+    assert request.ignored == (
+        "thinking",
+        "context_management",
+        "output_config",
+        "messages[].id",
+        "tools[web_search_20260318]",
+    )
+    assert [tool["function"]["name"] for tool in request.tools] == ["search"]
+
+
+def test_fields_without_effect_take_every_value():
+    names = [name for name, row in messages.FIELDS.items() if row.effect is Effect.WITHOUT_EFFECT]
+    for value in (None, 1, "x", [1], {"a": {}}):
+        messages.read(body(**dict.fromkeys(names, value)))
+
+
+def test_tokens_are_counted_of_what_is_not_yet_a_question():
+    given = {"model": "policy", "messages": [HELLO, assistant(text("Well"))], "tools": [SEARCH], "system": "s"}
+    request = messages.count(given)
+    assert [message.role for message in request.messages] == ["system", "user", "assistant"]
+    assert (request.max_tokens, len(request.tools)) == (None, 1)
+    with pytest.raises(Refused, match="messages is missing"):
+        messages.count({"model": "policy"})
+
+
+def deep(levels: int) -> Any:
+    value: Any = "x"
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+IMAGE = {"type": "image", "source": {}}
+REFUSED = [
+    ({}, "messages"),
+    ({"messages": []}, "messages"),
+    ({"messages": "Hello"}, "messages"),
+    ({"messages": [None]}, "messages[0]"),
+    (body({"content": "Hello"}), "messages[0].role"),
+    (body({"role": "tool", "content": "Hello"}), "messages[0].role"),
+    (body({"role": "user"}), "messages[0].content"),
+    (body(HELLO, HELLO, HELLO, {"role": "user", "content": 5}), "messages[3].content"),
+    (body({"role": "assistant", "content": None}, HELLO), "messages[0].content"),
+    (body({"role": "system", "content": [IMAGE]}), "messages[0].content[0]"),
+    (body(user("x")), "messages[0].content[0]"),
+    (body(user({"text": "x"})), "messages[0].content[0].type"),
+    (body(user(text(5))), "messages[0].content[0].text"),
+    (body(user(text("x"), IMAGE)), "messages[0].content[1]"),
+    (body(user({"type": "document"})), "messages[0].content[0]"),
+    (body(user({"type": "x" * 1000})), "messages[0].content[0]"),
+    (body(user(result(5))), "messages[0].content[0].content"),
+    (body(user(result([IMAGE]))), "messages[0].content[0].content[0]"),
+    (body(user(result("x", None))), "messages[0].content[0].tool_use_id"),
+    (body(user(result(is_error="yes"))), "messages[0].content[0].is_error"),
+    (body(assistant(thought(5)), HELLO), "messages[0].content[0].thinking"),
+    (body(assistant(use([1])), HELLO), "messages[0].content[0].input"),
+    (body(assistant(use({}, identity=None)), HELLO), "messages[0].content[0].id"),
+    (body(assistant(use({}, name="")), HELLO), "messages[0].content[0].name"),
+    (body(assistant({"type": "server_tool_use"}), HELLO), "messages[0].content[0]"),
+    (body(HELLO, assistant(text("Well"))), "messages[1]"),
+    (body(assistant(use(deep(1000))), HELLO), "messages[0]"),
+    (body(metadata=deep(1000)), "metadata"),
+    (body(system=5), "system"),
+    (body(system=[IMAGE]), "system[0]"),
+    (body(system=["x"]), "system[0]"),
+    (body(model=5), "model"),
+    (body(max_tokens=None), "max_tokens"),
+    (body(max_tokens=0), "max_tokens"),
+    (body(max_tokens="50"), "max_tokens"),
+    (body(stop_sequences=[1]), "stop_sequences[0]"),
+    (body(stop_sequences={}), "stop_sequences"),
+    (body(stream=1), "stream"),
+    (body(tools=SEARCH), "tools"),
+    (body(tools=[SEARCH, 5]), "tools[1]"),
+    (body(tools=[{"type": "bash_20250124", "name": "bash"}]), "tools[0].input_schema"),
+    (body(tools=[{"name": "search"}]), "tools[0].input_schema"),
+    (body(tools=[{"name": "search", "input_schema": []}]), "tools[0].input_schema"),
+    (body(tools=[{"input_schema": {}}]), "tools[0].name"),
+    (body(tools=[SEARCH | {"description": []}]), "tools[0].description"),
+    (body(tool_choice="auto"), "tool_choice"),
+    (body(tool_choice={"type": "any"}), "tool_choice"),
+    (body(tool_choice={"type": "tool", "name": "search"}), "tool_choice"),
+    (body(thread={"type": "create"}), "thread"),
+    (body(compaction={"type": "compact"}), "compaction"),
+    (body(frobnicate=1), "frobnicate"),
+]
+
+
+@pytest.mark.parametrize(("given", "field"), REFUSED)
+def test_what_cannot_be_done_is_refused_by_its_field(given, field):
+    with pytest.raises(Refused) as caught:
+        messages.read(given)
+    assert (caught.value.field, caught.value.status) == (field, 400)
+    sentence = str(caught.value)
+    assert field in sentence
+    assert "\n" not in sentence
+    assert not sentence.endswith(".")
+    assert len(sentence) < 200
+    error = {"type": "invalid_request_error", "message": sentence}
+    assert messages.error(caught.value) == {"type": "error", "error": error, "request_id": None}
+
+
+def key(message: dict[str, Any]) -> str:
+    """Of a message in a conversation."""
+    return messages.read(body(HELLO, message, HELLO)).messages[1].key()
+
+
+SAME = [
+    pytest.param({"role": "user", "content": "x"}, user(text("x")), id="one block"),
+    pytest.param(user(text("x", **MARK), text("y")), user(text("x"), text("y", **MARK)), id="a mark moved"),
+    pytest.param(user(text("xy")), user(text("x"), text("y")), id="two blocks"),
+    pytest.param(user(result("x", **MARK)), user(result([text("x")])), id="a result"),
+    pytest.param(user(result("")), user(result(None)), id="null and empty"),
+    pytest.param(user(result("x")), user(result("x", is_error=False)), id="no error"),
+    pytest.param(assistant(text("x"), use({})), assistant(text("x"), use({}, "t9", **MARK)), id="ids"),
+    pytest.param(assistant(use({"a": 1, "b": 2})), assistant(use({"b": 2, "a": 1})), id="order of keys"),
+    pytest.param(assistant(use({"a": [1.0]})), assistant(use({"a": [1]})), id="a whole number as a float"),
+    pytest.param(assistant(use({"a": True})), assistant(use("{'a': True}")), id="a Python literal"),
+    pytest.param(assistant(thought("h"), text("x")), assistant(thought("h", "other"), text("x")), id="signatures"),
+    pytest.param(assistant(text("x")), assistant({"type": "redacted_thinking", "data": "d"}, text("x")), id="redacted"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_messages_that_read_alike_compare_equal(one, other):
+    assert key(one) == key(other)
+
+
+OTHER = [
+    pytest.param(assistant(use({"a": 1})), assistant(use({"a": 2})), id="another value"),
+    pytest.param(assistant(use({"a": 1})), assistant(use({"a": True})), id="true is no 1"),
+    pytest.param(assistant(use({"a": "True"})), assistant(use({"a": "true"})), id="text is text"),
+    pytest.param(assistant(use({"a": 1})), assistant(use({"a": 1.5})), id="a fraction"),
+    pytest.param(assistant(use({}), use({})), assistant(use({})), id="one call more"),
+    pytest.param(assistant(text("x")), assistant(thought("h"), text("x")), id="thinking"),
+    pytest.param(user(result("x")), user(text("x")), id="a result is no text"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER)
+def test_messages_that_read_otherwise_differ(one, other):
+    assert key(one) != key(other)

@@ -1,0 +1,344 @@
+"""What programs do becomes exact trajectories."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core import EndStatus
+from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
+
+from .conftest import TASK, user
+
+LOOK = {
+    "type": "function",
+    "function": {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {}}},
+}
+CALL = '<tool_call>\n{"name": "look", "arguments": {"name": "Karimo", "exact": false, "most": 1}}\n</tool_call>'
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return ChatTokenizer(tiny_tokenizer())
+
+
+def looks_up(client, episode):
+    """Calls a tool, and answers."""
+    messages = [user(episode.task["prompt"])]
+    asked = client.ask(messages, tools=[LOOK])
+    (call,) = asked["tool_calls"]
+    messages += [asked, {"role": "tool", "tool_call_id": call["id"], "content": "Karimo was born in Tavelo."}]
+    answer = client.ask(messages, tools=[LOOK])
+    return {"reward": 0.5, "answer": answer["content"], "found": 1}
+
+
+def test_a_program_with_a_tool_is_one_segment_of_sampled_ids(play_one, tokenizer):
+    trajectory = play_one(looks_up, script=[CALL, "Tavelo"])
+    (segment,) = trajectory.segments
+    assert (trajectory.status, trajectory.reason, trajectory.answer) == (EndStatus.TERMINATED, "answer", "Tavelo")
+    sampled = [index for index, kept in zip(segment.ids, segment.mask, strict=True) if kept]
+    assert tokenizer.decode(sampled) == f"{CALL}<|im_end|>Tavelo<|im_end|>"
+    text = tokenizer.decode(segment.ids)
+    assert "Tools: look" in text.partition("Where was")[0]
+    assert text.count("Karimo was born in Tavelo.") == 1
+    first, second = trajectory.turns
+    assert [(call.name, call.arguments) for call in first.calls] == [
+        ("look", {"name": "Karimo", "exact": False, "most": 1})
+    ]
+    assert trajectory.total_reward == second.reward == 0.5
+    assert second.info["found"] == 1
+    assert second.info["request"] == {"api": "chat", "number": 1, "context": "continues", "retries": 0}
+
+
+@pytest.mark.parametrize(
+    "rewrite",
+    [
+        lambda said: {**said, "content": said["content"] or ""},
+        lambda said: {key: value for key, value in said.items() if key != "content"},
+        lambda said: {**said, "content": []},
+        lambda said: _arguments(said, '{"most": 1.0, "exact": false, "name": "Karimo"}'),
+        lambda said: _arguments(said, "{'name': 'Karimo', 'exact': False, 'most': 1}"),
+    ],
+    ids=["null", "missing", "blocks", "numbers and order", "python"],
+)
+def test_an_action_that_a_client_writes_otherwise_is_continued(play_one, rewrite):
+    def run(client, episode):
+        messages = [user("Where?")]
+        asked = client.ask(messages, tools=[LOOK])
+        answer = {"role": "tool", "tool_call_id": asked["tool_calls"][0]["id"], "content": "Tavelo"}
+        client.ask([user([{"type": "text", "text": "Where?"}]), rewrite(asked), answer], tools=[LOOK])
+
+    assert len(play_one(run, script=[CALL, "Tavelo"]).segments) == 1
+
+
+@pytest.mark.parametrize("arguments", ['{"name": "Karimo", "exact": true, "most": 1}', '{"name": "Karimo"}'])
+def test_an_action_that_a_client_changed_begins_a_segment(play_one, arguments):
+    def run(client, episode):
+        asked = client.ask([user("Where?")], tools=[LOOK])
+        answer = {"role": "tool", "tool_call_id": asked["tool_calls"][0]["id"], "content": "Tavelo"}
+        client.ask([user("Where?"), _arguments(asked, arguments), answer], tools=[LOOK])
+
+    trajectory = play_one(run, script=[CALL, "Tavelo"])
+    assert [turn.segment for turn in trajectory.turns] == [0, 1]
+    assert trajectory.turns[1].info["request"]["context"] == "an edited past"
+
+
+def _arguments(said, arguments):
+    (call,) = said["tool_calls"]
+    return {**said, "tool_calls": [{**call, "function": {**call["function"], "arguments": arguments}}]}
+
+
+def test_a_literal_tag_in_a_text_is_no_call(play_one):
+    seen = []
+    engine = _Spelling([CALL])
+    play_one(lambda client, episode: seen.append(client.ask([user("Hi")], tools=[LOOK])), engine=engine)
+    assert "tool_calls" not in seen[0] or not seen[0]["tool_calls"]
+    assert seen[0]["content"] == CALL
+
+
+class _Spelling(ScriptedPolicy):
+    """Says its text letter by letter, so that no control token is sampled."""
+
+    def _cut(self, text, request):
+        ids = [index for letter in text for index in self._tokenizer.encode(letter, add_special_tokens=False)]
+        return [*ids, self._tokenizer.eos_token_id], "stop"
+
+
+def test_sub_agents_in_parallel_are_segments_of_one_trajectory(play_one, tokenizer):
+    def agent(client, name):
+        messages = [user(f"I am {name}")]
+        for number in range(3):
+            messages += [client.ask(messages), user(f"{name} goes on {number}")]
+
+    def run(client, episode):
+        threads = [threading.Thread(target=agent, args=(client, name)) for name in ("Ada", "Bob")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    trajectory = play_one(run, script=lambda cue: f"turn {cue.turn}")
+    texts = sorted(tokenizer.decode(segment.ids) for segment in trajectory.segments)
+    assert len(trajectory.turns) == 6
+    assert len(texts) == 2
+    assert "I am Ada" in texts[0]
+    assert "Bob" not in texts[0]
+    assert all(sum(turn.segment == number for turn in trajectory.turns) == 3 for number in range(2))
+
+
+def test_a_summary_begins_a_segment_and_a_fork_repeats_ids(play_one):
+    def run(client, episode):
+        first = [user("one"), client.ask([user("one")])]
+        client.ask([*first, user("two")])
+        client.ask([*first, user("another two")])
+        client.ask([user("Summary: one and two. Go on.")])
+
+    trajectory = play_one(run, script=lambda cue: f"said {cue.turn}")
+    assert [turn.segment for turn in trajectory.turns] == [0, 0, 1, 2]
+    trunk, fork, _ = trajectory.segments
+    stop = trajectory.turns[0].stop
+    assert fork.ids[:stop] == trunk.ids[:stop]
+    assert not any(fork.mask[:stop])
+    assert [turn.info["request"]["context"] for turn in trajectory.turns] == [
+        "first request",
+        "continues",
+        "continues",
+        "a new conversation",
+    ]
+
+
+def test_a_retry_is_answered_again_and_trained_once(play_one):
+    answers = []
+
+    def run(client, episode):
+        body, retry = [user("Hi")], {"x-stainless-retry-count": "1"}
+        answers.extend(client.post(body, headers=headers).json()["id"] for headers in ({}, retry, {}))
+        keyed = {"idempotency-key": "a"}
+        answers.extend(client.post([user("Ho")], headers=keyed).json()["id"] for _ in range(2))
+        answers.append(client.post([user("Other")], headers=keyed).status_code)
+
+    trajectory = play_one(run)
+    first, again, anew, keyed, keyed_again, other = answers
+    assert first == again
+    assert len({first, anew, keyed}) == 3
+    assert keyed == keyed_again
+    assert other == 409
+    assert len(trajectory.turns) == 3
+
+
+def test_rewards_of_turns_reach_their_turns(play_one):
+    def run(client, episode):
+        client.ask([user("one")])
+        episode.reward(0.25)
+        client.ask([user("two")])
+        client.http.post(episode.anthropic_base_url + "/reward", json={"reward": 0.5})
+        return 1
+
+    trajectory = play_one(run)
+    assert [turn.reward for turn in trajectory.turns] == [0.25, 1.5]
+
+
+def test_budgets_of_requests_hold(play_one):
+    def run(client, episode):
+        answer = client.post([user("Hi")], max_tokens=3, logprobs=True).json()
+        assert answer["choices"][0]["finish_reason"] == "length"
+        assert [one["logprob"] for one in answer["choices"][0]["logprobs"]["content"]] == [-0.5] * 3
+        stopped = client.post([user("Hi")], stop=["rem"]).json()["choices"][0]
+        assert (stopped["message"]["content"], stopped["finish_reason"]) == ("Lo", "stop")
+
+    trajectory = play_one(run, script=["Lorem ipsum dolor"])
+    assert trajectory.reason == "env", trajectory.reason
+    assert trajectory.turns[0].tokens == 3
+
+
+def test_an_episode_ends_with_its_budget_and_its_program_is_told(play_one):
+    statuses = []
+
+    def run(client, episode):
+        messages = [user("Hi")]
+        for _ in range(5):
+            answer = client.post(messages)
+            statuses.append(answer.status_code)
+            messages += [user("again")]
+
+    trajectory = play_one(run, max_turns=2)
+    assert (trajectory.status, trajectory.reason) == (EndStatus.TRUNCATED, "max_turns")
+    assert len(trajectory.turns) == 2
+    assert statuses[:2] == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "sentence"),
+    [
+        ({"messages": [user("Hi")], "model": "policy", "n": 2}, 400, "n"),
+        ({"messages": [], "model": "policy"}, 400, "messages"),
+        ({"messages": [user("Hi")], "model": "policy", "surprise": 1}, 400, "surprise"),
+        ([], 400, "object"),
+        ("[" * 100_000, 400, "JSON"),
+        ("x" * (33 * 2**20), 413, "bytes"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_and_no_turn(play_one, body, status, sentence):
+    answers = []
+
+    def run(client, episode):
+        text = body if isinstance(body, str) else json.dumps(body)
+        answers.append(client.http.post("chat/completions", content=text))
+        client.ask([user("Hi")])
+
+    trajectory = play_one(run)
+    assert (answers[0].status_code, trajectory.reason) == (status, "env")
+    assert sentence in answers[0].json()["error"]["message"]
+    assert len(trajectory.turns) == 1
+
+
+def test_a_key_opens_one_running_episode_only(play_one):
+    kept = []
+
+    def run(client, episode):
+        client.ask([user("Hi")])
+        kept.append(client)
+
+    play_one(run)
+    answer = kept[0].post([user("Hi")])
+    assert answer.status_code == 401
+    assert "running episode" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda client, episode: None, "ended before it asked"),
+        (lambda client, episode: [client.ask([user("Hi")]), 1 / 0], "ZeroDivisionError"),
+        (lambda client, episode: [client.ask([user("Hi")]), {1}][1:], "the program's result is"),
+    ],
+)
+def test_a_function_that_misbehaves_fails_its_episode(play_one, function, reason):
+    trajectory = play_one(function)
+    assert trajectory.status is EndStatus.FAILED
+    assert reason in trajectory.reason
+
+
+ASK = """
+import json, os, sys, urllib.request
+def ask(text):
+    body = json.dumps({"model": "policy", "messages": [{"role": "user", "content": text}]}).encode()
+    headers = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "content-type": "application/json"}
+    request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body, headers)
+    return json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"]
+"""
+
+
+def command(tmp_path: Path, code: str) -> list[str]:
+    file = tmp_path / "agent.py"
+    file.write_text(ASK + textwrap.dedent(code))
+    return [sys.executable, "-S", str(file), "{task}"]
+
+
+def test_a_command_gets_its_task_in_four_ways_and_prints_its_result(play_one, tmp_path):
+    code = """
+    tasks = [json.load(sys.stdin), json.load(open(os.environ["AGENT_R1_TASK"])), json.loads(sys.argv[1])]
+    assert tasks[0] == tasks[1] == tasks[2], tasks
+    assert "answers" not in tasks[0], "they would reveal the answer"
+    assert os.listdir() == ["task.json"]
+    print("asking", flush=True)
+    print(json.dumps({"reward": 1, "answer": ask(tasks[0]["prompt"])}))
+    """
+    trajectory = play_one(command=command(tmp_path, code))
+    assert (trajectory.answer, trajectory.total_reward, trajectory.reason) == ("Tavelo", 1.0, "answer")
+    assert trajectory.turns[0].info["output"].startswith("asking\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "reason"),
+    [
+        ("ask('Hi'); print('it broke'); sys.exit(3)", EndStatus.FAILED, "exit code 3: it broke"),
+        ("ask('Hi'); os.kill(os.getpid(), 9)", EndStatus.FAILED, "signal 9"),
+        ("ask('Hi'); import time; time.sleep(600)", EndStatus.FAILED, "took longer than 1 seconds"),
+        ("import signal; signal.signal(15, signal.SIG_IGN)\nwhile True: ask('Hi')", EndStatus.TRUNCATED, "max_turns"),
+        ("ask('Hi')\nfor _ in range(20000): print('x' * 99)", EndStatus.TERMINATED, "env"),
+        (
+            "import subprocess; subprocess.Popen(['sleep', '77'])\nask('Hi'); print(1)",
+            EndStatus.TERMINATED,
+            "env",
+        ),
+        ("import subprocess; subprocess.Popen(['sleep', '78'], start_new_session=True)\nask('Hi')", None, ""),
+    ],
+    ids=["exit", "killed", "hang", "for ever", "prints", "fork", "daemon"],
+)
+def test_a_command_that_misbehaves_ends_with_its_reason(play_one, tmp_path, code, status, reason):
+    trajectory = play_one(command=command(tmp_path, code), timeout=1 if "600" in code else 60, max_turns=3)
+    assert status is None or trajectory.status is status, trajectory.reason
+    assert reason in trajectory.reason
+    if "'77'" in code:
+        assert not _running("sleep\x0077")
+
+
+def _running(wanted: str) -> bool:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                found.append((entry / "cmdline").read_text())
+            except OSError:
+                continue
+    return any(wanted in one for one in found)
+
+
+def test_256_functions_at_once_are_kept_apart(play):
+    def run(client, episode):
+        messages = [user(f"I am {episode.task['id']}")]
+        for _ in range(3):
+            messages += [client.ask(messages), user("go on")]
+        return {"answer": messages[1]["content"]}
+
+    tasks = tuple(TASK.__class__(f"t{number}", "?") for number in range(256))
+    result = play(run, script=lambda cue: cue.prompt.rpartition("I am ")[2].partition("<")[0], tasks=tasks)
+    assert [one.answer for one in result.trajectories] == [task.id for task in tasks]
+    assert all(len(one.segments) == 1 and len(one.turns) == 3 for one in result.trajectories)

@@ -1,0 +1,239 @@
+"""What requests to OpenAI's Responses API mean to the gateway, and which it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from agent_r1_gateway.dialects import responses
+from agent_r1_gateway.dialects.fields import Effect
+from agent_r1_gateway.wire import Call, ChatMessage, Refused
+
+USER = ChatMessage("user", "Where?")
+ASKED = {"role": "user", "content": "Where?"}
+CALL = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{"at": "map"}'}
+LOOK = Call("look", {"at": "map"}, "c1")
+OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "There."}
+FOUND = ChatMessage("tool", "There.", name="look")
+THOUGHT = {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "Hm."}]}
+SAID = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]}
+
+
+def asked(*items: Any, **fields: Any) -> dict[str, Any]:
+    return {"model": "policy", "input": [*items], **fields}
+
+
+@pytest.mark.parametrize(
+    ("body", "messages"),
+    [
+        ({"model": "policy", "input": "Where?"}, [USER]),
+        (asked(ASKED), [USER]),
+        (asked({**ASKED, "type": "message", "id": "m", "status": "completed"}), [USER]),
+        (asked(ASKED, instructions="Be brief."), [ChatMessage("system", "Be brief."), USER]),
+        (asked({"role": "developer", "content": "Be brief."}, ASKED), [ChatMessage("system", "Be brief."), USER]),
+        (asked(ASKED, {"role": "system", "content": "Hurry."}), [USER, ChatMessage("system", "Hurry.")]),
+        (
+            asked(
+                {"role": "user", "content": [{"type": "input_text", "text": "Whe"}, {"type": "text", "text": "re?"}]}
+            ),
+            [USER],
+        ),
+        (asked(ASKED, CALL, OUTPUT), [USER, ChatMessage("assistant", calls=(LOOK,)), FOUND]),
+        (
+            asked(ASKED, THOUGHT, SAID, CALL, {**CALL, "call_id": "c2"}, OUTPUT, {**OUTPUT, "call_id": "c2"}),
+            [USER, ChatMessage("assistant", "I look.", (LOOK, LOOK), "Hm."), FOUND, FOUND],
+        ),
+        (
+            asked(ASKED, CALL, SAID, OUTPUT),
+            [USER, ChatMessage("assistant", "I look.", (LOOK,)), FOUND],
+        ),
+        (
+            asked(ASKED, THOUGHT, SAID, THOUGHT, SAID, ASKED),
+            [USER, *[ChatMessage("assistant", "I look.", thinking="Hm.")] * 2, USER],
+        ),
+        (
+            asked(ASKED, {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "gAAA"}, SAID, ASKED),
+            [USER, ChatMessage("assistant", "I look."), USER],
+        ),
+        (
+            asked(ASKED, {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}, ASKED),
+            [USER, ChatMessage("assistant", "No."), USER],
+        ),
+        (
+            asked(ASKED, CALL, {**OUTPUT, "output": [{"type": "input_text", "text": text} for text in ("The", "re.")]}),
+            [USER, ChatMessage("assistant", calls=(LOOK,)), FOUND],
+        ),
+        (asked(ASKED, OUTPUT), [USER, ChatMessage("tool", "There.")]),
+        (
+            asked(
+                ASKED,
+                {"type": "custom_tool_call", "call_id": "c1", "name": "patch", "input": "*** go"},
+                {"type": "custom_tool_call_output", "call_id": "c1", "output": "There."},
+            ),
+            [
+                USER,
+                ChatMessage("assistant", calls=(Call("patch", {"input": "*** go"}),)),
+                ChatMessage("tool", "There.", name="patch"),
+            ],
+        ),
+        (
+            asked(ASKED, {**CALL, "namespace": "maps"}, OUTPUT),
+            [
+                USER,
+                ChatMessage("assistant", calls=(Call("maps__look", {"at": "map"}),)),
+                ChatMessage("tool", "There.", name="maps__look"),
+            ],
+        ),
+        (
+            asked(ASKED, {**CALL, "arguments": "{'at': 'map'}"}, OUTPUT),
+            [USER, ChatMessage("assistant", calls=(LOOK,)), FOUND],
+        ),
+        (
+            asked(ASKED, {**CALL, "arguments": "at the map"}, OUTPUT),
+            [USER, ChatMessage("assistant", calls=(Call("look", "at the map"),)), FOUND],
+        ),
+    ],
+)
+def test_items_become_messages(body: dict[str, Any], messages: list[ChatMessage]) -> None:
+    assert list(responses.read(body).messages) == messages
+
+
+FUNCTION = {"type": "function", "name": "look", "description": "Look.", "parameters": {"type": "object"}}
+SCHEMA = {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": {"type": "object"}}}
+
+
+def custom(description: dict[str, str]) -> dict[str, Any]:
+    """The schema of a custom tool."""
+    inputs = {"input": {"type": "string", **description}}
+    parameters = {"type": "object", "properties": inputs, "required": ["input"]}
+    return {"type": "function", "function": {"name": "patch", "description": "", "parameters": parameters}}
+
+
+@pytest.mark.parametrize(
+    ("tools", "schemas", "ignored"),
+    [
+        ([FUNCTION], [SCHEMA], []),
+        ([{**FUNCTION, "strict": True, "defer_loading": False}], [SCHEMA], []),
+        (
+            [{"type": "function", "name": "go", "parameters": None}],
+            [
+                {
+                    "type": "function",
+                    "function": {"name": "go", "description": "", "parameters": {"type": "object", "properties": {}}},
+                }
+            ],
+            [],
+        ),
+        (
+            [{"type": "namespace", "name": "maps", "description": "", "tools": [FUNCTION]}],
+            [{"type": "function", "function": {**SCHEMA["function"], "name": "maps__look"}}],
+            [],
+        ),
+        ([{"type": "custom", "name": "patch"}], [custom({})], []),
+        (
+            [{"type": "custom", "name": "patch", "format": {"type": "grammar", "syntax": "lark", "definition": "x"}}],
+            [custom({"description": "Text of this grammar (lark):\nx"})],
+            [],
+        ),
+        ([{"type": "web_search"}, FUNCTION], [SCHEMA], ["tools.web_search"]),
+        (None, [], []),
+    ],
+)
+def test_tools_become_function_schemas(tools: Any, schemas: list[Any], ignored: list[str]) -> None:
+    request = responses.read(asked(ASKED, tools=tools))
+
+    assert list(request.tools) == schemas
+    assert list(request.ignored) == ignored
+    assert responses.read(asked(ASKED, tools=tools, tool_choice="none")).tools == ()
+
+
+def test_tools_may_stand_among_the_items() -> None:
+    request = responses.read(asked({"type": "additional_tools", "role": "developer", "tools": [FUNCTION]}, ASKED))
+
+    assert request.messages == (USER,)
+    assert list(request.tools) == [SCHEMA]
+
+
+def test_the_other_honoured_fields() -> None:
+    request = responses.read(
+        asked(ASKED, stream=True, max_output_tokens=7, include=["message.output_text.logprobs"], store=True)
+    )
+
+    assert (request.model, request.stream, request.max_tokens, request.logprobs) == ("policy", True, 7, True)
+    assert request.ignored == ("store",)
+
+
+def test_fields_without_effect_are_listed() -> None:
+    request = responses.read(asked(ASKED, temperature=0.2, user=None, store=False, text={"verbosity": "low"}))
+
+    assert request.ignored == ("temperature", "text.verbosity")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"input": "Where?"}, "model"),
+        ({"model": "policy"}, "input"),
+        (asked(), "input"),
+        (asked(ASKED, SAID), "input"),
+        (asked(7), "input[0]"),
+        (asked({"role": "narrator", "content": "x"}), "input[0].role"),
+        (asked({"role": "user", "content": 7}), "input[0].content"),
+        (asked({"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}), "input[0].content[0]"),
+        (asked({"role": "user", "content": [{"type": "input_file", "file_id": "x"}]}), "input[0].content[0]"),
+        (asked({"role": "user", "content": [{"type": "input_text"}]}), "input[0].content[0].text"),
+        (asked(ASKED, {"type": "item_reference", "id": "m"}), "input[1]"),
+        (asked(ASKED, {"type": "web_search_call", "id": "w"}), "input[1]"),
+        (asked(ASKED, {**CALL, "arguments": 7}, OUTPUT), "input[1].arguments"),
+        (asked(ASKED, {**CALL, "name": None}, OUTPUT), "input[1].name"),
+        (asked(ASKED, CALL, {**OUTPUT, "output": None}), "input[2].output"),
+        (asked(ASKED, CALL, {**OUTPUT, "output": {"text": "x"}}), "input[2].output"),
+        (asked(ASKED, {**THOUGHT, "encrypted_content": "agent-r1:?"}, SAID), "input[1].encrypted_content"),
+        (asked(ASKED, tools="look"), "tools"),
+        (asked(ASKED, tools=[{"type": "function", "function": {"name": "look"}}]), "tools[0].name"),
+        (asked(ASKED, tools=[{**FUNCTION, "name": ""}]), "tools[0].name"),
+        (asked(ASKED, tools=[{**FUNCTION, "parameters": []}]), "tools[0].parameters"),
+        (asked(ASKED, tools=[FUNCTION, {"type": "custom", "name": "look"}]), "tools[1].name"),
+        (asked(ASKED, tools=[{"type": "image_generation"}]), "tools[0]"),
+        (
+            asked(ASKED, tools=[{"type": "namespace", "name": "a", "tools": [{"type": "namespace"}]}]),
+            "tools[0].tools[0]",
+        ),
+        (asked(ASKED, tool_choice="required"), "tool_choice"),
+        (asked(ASKED, tool_choice={"type": "function", "name": "look"}), "tool_choice"),
+        (asked(ASKED, text={"format": {"type": "json_schema", "name": "x", "schema": {}}}), "text.format"),
+        (asked(ASKED, previous_response_id="resp_1"), "previous_response_id"),
+        (asked(ASKED, conversation="conv_1"), "conversation"),
+        (asked(ASKED, background=True), "background"),
+        (asked(ASKED, top_logprobs=5), "top_logprobs"),
+        (asked(ASKED, prompt_cache_options={"prewarm": True}), "prompt_cache_options.prewarm"),
+        (asked(ASKED, max_output_tokens=0), "max_output_tokens"),
+        (asked(ASKED, max_output_tokens=True), "max_output_tokens"),
+        (asked(ASKED, stream="yes"), "stream"),
+        (asked(ASKED, include="all"), "include"),
+        (asked(ASKED, instructions=["x"]), "instructions"),
+        (asked(ASKED, stop=["x"]), "stop"),
+    ],
+)
+def test_what_it_cannot_do_is_refused_by_path(body: dict[str, Any], field: str) -> None:
+    with pytest.raises(Refused) as refused:
+        responses.read(body)
+
+    assert refused.value.field == field
+    assert field in str(refused.value)
+    assert responses.error(refused.value) == {
+        "error": {"message": str(refused.value), "type": "invalid_request_error", "param": field, "code": None}
+    }
+
+
+def test_the_table_has_every_field_of_the_sdk() -> None:
+    params = pytest.importorskip("openai.types.responses.response_create_params")
+    fields = {
+        *params.ResponseCreateParamsBase.__annotations__,
+        *params.ResponseCreateParamsStreaming.__annotations__,
+    }
+
+    assert fields <= set(responses.FIELDS)
+    assert set(responses.FIELDS) - {"client_metadata", "generate"} <= fields | {"access_programs"}
+    assert all(row.note for row in responses.FIELDS.values())
+    assert {row.effect for row in responses.FIELDS.values()} == set(Effect)
