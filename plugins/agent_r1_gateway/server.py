@@ -30,6 +30,7 @@ from agent_r1_gateway.line import Asked, Line
 from agent_r1_gateway.wire import ChatRequest, Refused, Reply
 
 _LOG = logging.getLogger(__name__)
+_BACKLOG = 2048
 MOST_BYTES = 32 * 2**20
 """Of a request."""
 
@@ -55,6 +56,7 @@ class Gateway:
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._socket.bind((host, port))
+            self._socket.listen(_BACKLOG)  # whoever asks before the server runs waits
         except OSError as error:
             raise AgentR1Error(
                 f"the gateway cannot listen at {host}:{port} ({error.strerror}); name another host or port"
@@ -62,7 +64,7 @@ class Gateway:
         shown = f"[{host}]" if family == socket.AF_INET6 else host
         self.address = f"http://{shown}:{self._socket.getsockname()[1]}"
         """What a client of Anthropic's API calls its base address; clients of OpenAI's API add `/v1`."""
-        config = uvicorn.Config(self.app(), log_level="warning", access_log=False, lifespan="off", backlog=2048)
+        config = uvicorn.Config(self.app(), log_level="warning", access_log=False, lifespan="off", backlog=_BACKLOG)
         self._server = uvicorn.Server(config)
 
     def start(self) -> None:

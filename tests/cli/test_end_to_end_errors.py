@@ -103,42 +103,29 @@ def test_a_folder_of_somebody_else_is_never_deleted(agent_r1: Invoke, small: lis
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "sentence"),
+    ("command", "arguments", "code", "sentence"),
     [
-        (["runs/none", "--resume"], 1, "runs/none is not a run, so there is nothing to resume; name a run's directory"),
-        ([".", "--resume"], 1, ". is not a run, so there is nothing to resume"),
-        (["default", "--resume"], 2, "--resume needs to know which run to continue"),
-        (["default", "--resume", "run.name=none"], 1, "runs/none is no run directory"),
+        ("train", ["runs/none", "--resume"], 1, "runs/none is not a run, so there is nothing to resume; name a run's"),
+        ("train", [".", "--resume"], 1, ". is not a run, so there is nothing to resume"),
+        ("train", ["default", "--resume"], 2, "--resume needs to know which run to continue"),
+        ("train", ["default", "--resume", "run.name=none"], 1, "runs/none is no run directory"),
+        ("eval", ["training.lr=1"], 2, "(override 'training.lr=1') has no effect here: this command trains nothing"),
+        ("eval", ["--silence-tools", "--baseline", "closed_book"], 2, "not for the baseline closed_book"),
+        ("eval", ["--baseline", "naive_rag", "tools=[]"], 2, "naive_rag searches with the recipe's first tool"),
+        ("eval", ["--baseline", "base_tool_call", "tools=[]"], 2, "base_tool_call calls tools, but tools is empty"),
+        ("eval", ["--baseline", "react"], 2, "react asks in a system prompt, but env.system_prompt is empty"),
+        ("eval", ["--samples", "2", "evaluation.greedy=true"], 2, "evaluation.greedy"),
+        ("eval", ["--baseline", "guess"], 2, "'guess' is not one of"),
     ],
 )
-def test_what_cannot_be_resumed(
-    agent_r1: Invoke, small: list[str], noise: Path, arguments: list[str], code: int, sentence: str
+def test_what_cannot_be_resumed_and_evaluations_that_contradict_themselves(
+    agent_r1: Invoke, small: list[str], noise: Path, command: str, arguments: list[str], code: int, sentence: str
 ) -> None:
-    done = agent_r1("train", *arguments, f"model.name={noise}")
-    assert done.exit_code == code
+    model = {"train": [f"model.name={noise}"], "eval": ["--model", noise, "threads=1"]}
+    done = agent_r1(command, *arguments, *model[command])
+    assert (done.exit_code, done.stdout) == (code, "")
     assert sentence in done.stderr
-    assert done.stderr.count("error: ") == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "sentence"),
-    [
-        (["training.lr=1"], 2, "(override 'training.lr=1') has no effect here: this command trains nothing"),
-        (["--silence-tools", "--baseline", "closed_book"], 2, "not for the baseline closed_book"),
-        (["--baseline", "naive_rag", "tools=[]"], 2, "naive_rag searches with the recipe's first tool"),
-        (["--baseline", "base_tool_call", "tools=[]"], 2, "base_tool_call calls tools, but tools is empty"),
-        (["--baseline", "react"], 2, "react asks in a system prompt, but env.system_prompt is empty"),
-        (["--samples", "2", "evaluation.greedy=true"], 2, "evaluation.greedy"),
-        (["--baseline", "guess"], 2, "'guess' is not one of"),
-    ],
-)
-def test_evaluations_that_contradict_themselves(
-    agent_r1: Invoke, small: list[str], noise: Path, arguments: list[str], code: int, sentence: str
-) -> None:
-    done = agent_r1("eval", "--model", noise, "threads=1", *arguments)
-    assert done.exit_code == code
-    assert sentence in done.stderr
-    assert done.stdout == ""
+    assert command == "eval" or done.stderr.count("error: ") == 1
 
 
 def test_a_model_without_policy_says_so(agent_r1: Invoke, small: list[str], tmp_path: Path) -> None:

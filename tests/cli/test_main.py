@@ -99,14 +99,6 @@ def test_an_unexpected_failure_names_the_line_of_the_author_and_hints_at_debug(m
     assert "Traceback" not in result.stderr
 
 
-def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AGENT_R1_DEBUG", "1")
-    result = CliRunner().invoke(failing(ConfigError("one key")), [])
-    assert result.exit_code == 2
-    assert "Traceback" in result.stderr
-    assert result.stderr.endswith("error: one key\n")
-
-
 @pytest.mark.parametrize("place", [0, 2, 4])
 def test_the_debug_option_works_before_and_after_the_command(tmp_path: Path, place: int) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "AGENT_R1_DEBUG"}

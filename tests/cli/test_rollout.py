@@ -11,7 +11,6 @@ import pytest
 
 from agent_r1_core import train
 from agent_r1_core.contracts.success import PER_TASK
-from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.work import watched_by
 
 SETTINGS = ("calculator", "engine.max_new_tokens=8", "env.max_turns=2", "threads=1")
@@ -19,13 +18,8 @@ QUIET = ("evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=f
 SMALL = (*QUIET, "threads=1", "training.steps=1", "training.tasks_per_step=2", "training.samples_per_task=1")
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model_folder(tmp_path_factory.mktemp("models") / "noise")
-
-
-def test_json_holds_ids_mask_and_rewards_of_every_episode(succeed: Callable[..., Any], model: Path) -> None:
-    done = succeed("rollout", *SETTINGS, "--model", model, "-n", 2, "-s", 2, "--task", 1, "--json")
+def test_json_holds_ids_mask_and_rewards_of_every_episode(succeed: Callable[..., Any], noise: Path) -> None:
+    done = succeed("rollout", *SETTINGS, "--model", noise, "-n", 2, "-s", 2, "--task", 1, "--json")
     answer = json.loads(done.stdout)
     assert answer["schema"] == 1
     episodes = answer["episodes"]
@@ -38,26 +32,26 @@ def test_json_holds_ids_mask_and_rewards_of_every_episode(succeed: Callable[...,
         assert 0 < sum(segment["mask"]) <= 16
 
 
-def test_off_a_terminal_the_episodes_are_marked_text(succeed: Callable[..., Any], model: Path) -> None:
-    done = succeed("rollout", *SETTINGS, "--model", model, "-n", 1, "--greedy")
+def test_off_a_terminal_the_episodes_are_marked_text(succeed: Callable[..., Any], noise: Path) -> None:
+    done = succeed("rollout", *SETTINGS, "--model", noise, "-n", 1, "--greedy")
     assert done.stdout.startswith("[[sampled by the policy (action mask 1)]]")
     assert "\nepisode sum." in done.stdout
     assert "  turn 0: reward 0.000" in done.stdout
     assert "\x1b" not in done.stdout
 
 
-def test_whoever_watches_is_told_what_takes_long(succeed: Callable[..., Any], model: Path) -> None:
+def test_whoever_watches_is_told_what_takes_long(succeed: Callable[..., Any], noise: Path) -> None:
     ended: dict[str, str] = {}
     with watched_by(lambda work: ended.update({work.what: work.count()} if work.ended else {})):
-        succeed("rollout", *SETTINGS, "--model", model, "-n", 2, "-s", 2)
-    loading = f"loading {model}"
+        succeed("rollout", *SETTINGS, "--model", noise, "-n", 2, "-s", 2)
+    loading = f"loading {noise}"
     assert list(ended) == [loading, "starting tools and engine", "playing"]
     assert ended[loading].endswith(" tensors")
     assert ended["playing"] == "4 episodes"
 
 
-def test_the_same_seed_plays_the_same_episode(agent_r1: Callable[..., Any], model: Path) -> None:
-    played = [agent_r1("rollout", *SETTINGS, "--model", model, "-n", 1, f"seed={seed}").stdout for seed in (0, 0, 1)]
+def test_the_same_seed_plays_the_same_episode(agent_r1: Callable[..., Any], noise: Path) -> None:
+    played = [agent_r1("rollout", *SETTINGS, "--model", noise, "-n", 1, f"seed={seed}").stdout for seed in (0, 0, 1)]
     assert played[0] == played[1] != played[2]
 
 
@@ -91,20 +85,20 @@ def test_successes_become_a_file_that_sft_learns_from(
     assert file.read_bytes() == before
 
 
-def test_where_nothing_succeeds_nothing_is_written(agent_r1: Callable[..., Any], model: Path, tmp_path: Path) -> None:
+def test_where_nothing_succeeds_nothing_is_written(agent_r1: Callable[..., Any], noise: Path, tmp_path: Path) -> None:
     file = tmp_path / "own.jsonl"
-    done = agent_r1("rollout", *SETTINGS, "--model", model, "-s", 2, "--keep-successes", file)
+    done = agent_r1("rollout", *SETTINGS, "--model", noise, "-s", 2, "--keep-successes", file)
     assert done.exit_code == 1
     assert f"error: 0 of 4 episodes succeeded, none is kept, and {file} is not written" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 def test_episodes_that_no_file_can_show_are_counted_and_evaluation_is_named(
-    agent_r1: Callable[..., Any], succeed: Callable[..., Any], model: Path, tmp_path: Path
+    agent_r1: Callable[..., Any], succeed: Callable[..., Any], noise: Path, tmp_path: Path
 ) -> None:
     """Noise that every bound calls a success: its actions are cut by their budget."""
     file = tmp_path / "own.jsonl"
-    done = agent_r1("rollout", *SETTINGS, "--model", model, "-n", 4, "--keep-successes", file, "--success-at", -1)
+    done = agent_r1("rollout", *SETTINGS, "--model", noise, "-n", 4, "--keep-successes", file, "--success-at", -1)
     assert "left out" in done.stderr
     assert " successes: " in done.stderr
     for alone in (("--per-task", 2), ("--success-at", 0.5)):
