@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -20,19 +21,20 @@ from agent_r1_core.trajectory import EndStatus, Group, Trajectory
 TWO_TURNS = (((1, 2, 3), (4, 5)), ((6, 7), (8, 9, 10)))
 
 
-def test_process_rewards_sit_on_the_last_token_of_their_turn_and_the_outcome_on_the_last_action_token() -> None:
-    batch = batch_of(make_trajectory(TWO_TURNS, turn_rewards=(0.25, 0.5), reward=2.0))
-    assert batch.rewards.tolist() == [[0, 0, 0, 0, 0.25, 0, 0, 0, 0, 2.5]]
-
-
-def test_an_episode_that_ends_on_a_tools_answer_keeps_its_outcome() -> None:
-    batch = batch_of(make_trajectory(TWO_TURNS, reward=2.0, closing=(11, 12, 13)))
-    assert batch.rewards.tolist() == [[0] * 9 + [2.0] + [0] * 3]
-
-
-def test_the_outcome_goes_to_the_last_segment() -> None:
-    batch = batch_of(make_trajectory(TWO_TURNS, turn_rewards=(0.25, 0.0), reward=2.0, new_segment_at=(1,)))
-    assert batch.rewards.tolist() == [[0, 0, 0, 0, 0.25, 0, 0, 0, 0, 2.0]]
+@pytest.mark.parametrize(
+    ("episode", "expected"),
+    [
+        ({"turn_rewards": (0.25, 0.5)}, [0, 0, 0, 0, 0.25, 0, 0, 0, 0, 2.5]),
+        ({"closing": (11, 12, 13)}, [0] * 9 + [2.0] + [0] * 3),
+        ({"turn_rewards": (0.25, 0.0), "new_segment_at": (1,)}, [0, 0, 0, 0, 0.25, 0, 0, 0, 0, 2.0]),
+        ({"status": EndStatus.TRUNCATED}, [0] * 9 + [2.0]),
+    ],
+    ids=["process_rewards", "a_tools_answer_ends_it", "the_last_segment", "truncated"],
+)
+def test_an_outcome_sits_on_the_last_action_token_and_a_process_reward_on_the_last_of_its_turn(
+    episode: dict[str, Any], expected: list[float]
+) -> None:
+    assert batch_of(make_trajectory(TWO_TURNS, reward=2.0, **episode)).rewards.tolist() == [expected]
 
 
 def test_a_turn_without_reward_is_still_a_turn_and_an_all_zero_trajectory_an_ordinary_one() -> None:
@@ -76,11 +78,6 @@ def test_no_reward_is_lost_and_none_stands_outside_the_action_mask() -> None:
         batch = Batch.from_groups([group])
         torch.testing.assert_close(batch.rewards.sum(1), torch.tensor(group.returns))
         assert not batch.rewards[~batch.action_mask].any()
-
-
-def test_a_truncated_episode_carries_its_outcome_like_any_other() -> None:
-    cut = make_trajectory(TWO_TURNS, status=EndStatus.TRUNCATED, reward=-1.0)
-    assert batch_of(cut).rewards[0, 9] == -1.0
 
 
 class Unfinished(ToolEnv):
