@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ from bad_tools import lookup
 from small_run import REWARD, overrides
 from stage import BOTH_MODES, TOKENIZER, Recorder, Stage, call, questions
 
-from agent_r1_core import Action, Engine, Generation, Observation, Request, Sampling, Step, Task, ToolEnv, train
+from agent_r1_core import Action, Generation, Observation, Request, Sampling, Step, Task, ToolEnv, train
 from agent_r1_core.chat import ChatTokenizer, DriftGuard
-from agent_r1_core.contracts.engine import EngineModel, context_digest
+from agent_r1_core.contracts.engine import context_digest
 from agent_r1_core.errors import DriftError
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.rollout import RolloutResult
@@ -32,35 +33,32 @@ FORGETFUL_TEMPLATE = (
 END = TOKENIZER.encode("<|im_end|>")
 
 
-class Speller(Engine):
+class Letters:
     """Spells every word byte by byte: no tokenizer would write `<tool_call>` like that, but a policy may sample it."""
 
-    def __init__(self, script: list[str]) -> None:
-        super().__init__()
-        self._script = script
-        self._turns: dict[str, int] = {}
+    eos_token_id, decode = END[0], TOKENIZER.raw.decode
 
-    async def start(self, model: EngineModel) -> None:
-        pass
+    def encode(self, text: str, **_: bool) -> list[int]:
+        return [token for letter in text for token in TOKENIZER.encode(letter)]
+
+
+class Speller(ScriptedPolicy):
+    """Says a script in letters, each with a log-prob of its own."""
+
+    def __init__(self, script: list[str]) -> None:
+        super().__init__(script, Letters())
 
     async def generate(self, request: Request) -> Generation:
-        turn = self._turns.get(request.episode, 0)
-        self._turns[request.episode] = turn + 1
-        text = self._script[min(turn, len(self._script) - 1)]
-        ids = [token for letter in text for token in TOKENIZER.encode(letter)] + END
-        kept = tuple(ids[: request.sampling.max_new_tokens])
-        logprobs = tuple(-0.01 * (place + 1) for place in range(len(kept)))
-        finish = "stop" if len(kept) == len(ids) else "length"
-        return Generation(kept, logprobs, finish, context_digest(request.ids))
+        made = await super().generate(request)
+        return replace(made, logprobs=tuple(-0.01 * (place + 1) for place in range(len(made.ids))))
 
 
 class ReadingAgain(Speller):
     """An engine behind a text interface: what it conditions on is the context, decoded and encoded again."""
 
     async def generate(self, request: Request) -> Generation:
-        made = await super().generate(request)
         read = TOKENIZER.encode(TOKENIZER.decode(request.ids))
-        return Generation(made.ids, made.logprobs, made.finish, context_digest(read))
+        return replace(await super().generate(request), context=context_digest(read))
 
 
 def assert_as_sampled(trajectory: Trajectory, recorder: Recorder) -> None:
