@@ -156,7 +156,6 @@ def test_a_checkpoint_is_whole_or_absent_wherever_its_writer_dies(tmp_path: Path
         died = killed_at(moment, lambda: checkpoints.save(step, written("new"), metric="score", value=2.0))  # noqa: B023
         checkpoints.clean()
         latest = checkpoints.latest()
-        assert latest is not None
         assert contents(latest) in (["old 2"] * 2, ["new"] * 2)
         assert all(len(set(contents(one))) == 1 for one in checkpoints.all())
         assert [path.name for path in checkpoints.folder.iterdir() if path.name.startswith(".")] == []
@@ -340,7 +339,6 @@ def test_flipped_bytes_in_a_checkpoint_are_seen_and_the_one_before_it_serves(
 def test_a_checkpoint_that_somebody_reads_is_not_pruned(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path)
     reader = checkpoints.save(1, written("one"), keep=1).lock()
-    assert reader is not None
     checkpoints.save(2, written("two"), keep=1)
     assert contents(checkpoints.at(1)) == ["one", "one"]
     reader.release()
