@@ -58,21 +58,8 @@ def test_a_run_with_a_rewritten_context_is_resumed_bit_for_bit(folder: Path, con
     assert fingerprint(parts) == fingerprint(whole)
 
 
-def test_resampling_goes_on_at_its_place_in_the_tasks(folder: Path) -> None:
-    """How many tasks a step plays depends on what they returned, so the place does not follow from the step."""
-    options = {"algorithm": "dapo", "rewards": "[early]", "checkpoint": "{every: 1, keep: 1, best: null}"}
-    parts, whole = in_parts(folder, "resampled", 2, 4, 6, **options)
-    assert fingerprint(parts) == fingerprint(whole)
-    played = [list(dict.fromkeys(one.task.id for one in whole.read_trajectories(step))) for step in range(1, 7)]
-    assert len({len(step) for step in played[:2]} | {2}) > 1, "no step before the first stop played further tasks"
-    drawn = [task for step in played for task in step]
-    epochs = [drawn[start : start + 7] for start in range(0, len(drawn) - 6, 7)]
-    assert len(epochs) > 1
-    assert all(len(set(epoch)) == 7 for epoch in epochs)
-
-
 def test_a_mixture_of_training_sets_goes_on_at_its_place_in_the_tasks(folder: Path) -> None:
-    """Also where the steps differ in size, and one set is in a later epoch than the other."""
+    """How many tasks a step plays depends on what they returned; one set is in a later epoch than the other."""
     sets = "{few: {name: arithmetic, terms: 3, size: 3}, more: {name: arithmetic, size: 9, weight: 2}}"
     options = {"tasks__train": sets, "algorithm": "dapo", "rewards": "[early]", "checkpoint": "{every: 1, best: null}"}
     parts, whole = in_parts(folder, "mixed", 2, 6, **options)
