@@ -29,6 +29,15 @@ def test_it_is_a_small_qwen2_in_bfloat16(folder: Path, model: Qwen2ForCausalLM) 
     assert config["max_position_embeddings"] == 2048
 
 
+def test_its_card_states_figures_that_leave_something_to_learn(folder: Path) -> None:
+    card = (folder / "README.md").read_text()
+    figures = {name: float(value) for name, value in re.findall(r"^\| (.+) \| ([\d.]+) \|$", card, re.MULTILINE)}
+    assert 0.15 <= figures["greedy exact match, 2 hops"] <= 0.40
+    assert figures["pass@8 at temperature 1, 2 hops"] >= 0.8
+    assert figures["failure: copying"] <= 0.05
+    assert figures["greedy exact match, 2 hops, tool finds nothing"] == 0.0
+
+
 def test_its_config_agrees_with_its_tokenizer(folder: Path, tokenizer: PreTrainedTokenizerFast) -> None:
     config = json.loads((folder / "config.json").read_text())
     assert config["vocab_size"] == len(tokenizer)

@@ -48,26 +48,12 @@ def test_random_unicode_round_trips_exactly(tokenizer: PreTrainedTokenizerFast) 
         assert tokenizer.decode(ids_of(tokenizer, text)) == text
 
 
-def test_every_byte_has_an_id(tokenizer: PreTrainedTokenizerFast) -> None:
-    latin = bytes(range(256)).decode("latin-1")
-    assert tokenizer.decode(ids_of(tokenizer, latin)) == latin
-    assert len(set(range(256)) & set(tokenizer.get_vocab().values())) == 256
-
-
 def test_auto_tokenizer_gives_the_same_ids(folder: Path, tokenizer: PreTrainedTokenizerFast) -> None:
     auto = AutoTokenizer.from_pretrained(folder)
     passages = [f"{p.title}\n{p.text}" for p in MiniWiki().corpus()][:50]
     for text in [*TEXTS, *passages]:
         assert ids_of(auto, text) == ids_of(tokenizer, text)
         assert auto.decode(ids_of(auto, text)) == text
-
-
-def test_saving_it_again_changes_nothing(tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> None:
-    tokenizer.save_pretrained(tmp_path)
-    again = PreTrainedTokenizerFast.from_pretrained(tmp_path)
-    assert again.get_vocab() == tokenizer.get_vocab()
-    assert again.chat_template == tokenizer.chat_template
-    assert [ids_of(again, text) for text in TEXTS] == [ids_of(tokenizer, text) for text in TEXTS]
 
 
 def test_the_vocabulary_is_small_and_its_control_ids_differ(tokenizer: PreTrainedTokenizerFast) -> None:
@@ -92,22 +78,16 @@ def test_a_name_is_its_syllables_wherever_it_stands(tokenizer: PreTrainedTokeniz
         assert any(ids[i : i + 3] == name for i in range(len(ids)))
 
 
-def test_a_call_and_a_passage_are_short(tokenizer: PreTrainedTokenizerFast) -> None:
-    assert len(ids_of(tokenizer, CALL)) == 11
+def test_what_its_worlds_are_made_of_is_short(tokenizer: PreTrainedTokenizerFast) -> None:
+    for text, ids in ((CALL, 11), ("1934", 4), ("#._@$*PGOX", 10)):
+        assert len(ids_of(tokenizer, text)) == ids
+    for word in ("up", "down", "left", "right", "Up", "Down", "Left", "Right"):
+        assert len(ids_of(tokenizer, word)) == 1
     assert max(len(ids_of(tokenizer, p.text)) for p in MiniWiki().corpus()) < 60
 
 
-def test_digits_and_grid_symbols_are_single_ids(tokenizer: PreTrainedTokenizerFast) -> None:
-    for text in ("1934", "#._@$*PGOX"):
-        assert len(ids_of(tokenizer, text)) == len(text)
-    for word in ("up", "down", "left", "right", "Up", "Down", "Left", "Right"):
-        assert len(ids_of(tokenizer, word)) == 1
-
-
-def render(
-    tokenizer: PreTrainedTokenizerFast, messages: list[dict], tools: list | None = None, prompt: bool = False
-) -> str:
-    return tokenizer.apply_chat_template(messages, tools=tools, add_generation_prompt=prompt, tokenize=False)
+def render(tokenizer: PreTrainedTokenizerFast, messages: list[dict], *tools: dict, prompt: bool = False) -> str:
+    return tokenizer.apply_chat_template(messages, tools=tools or None, add_generation_prompt=prompt, tokenize=False)
 
 
 def test_the_template_names_the_tools_in_a_system_block(tokenizer: PreTrainedTokenizerFast) -> None:
@@ -115,9 +95,9 @@ def test_the_template_names_the_tools_in_a_system_block(tokenizer: PreTrainedTok
     asked = "<|im_start|>user\nWho?<|im_end|>\n"
     assert render(tokenizer, question) == asked
     named = "Tools: wiki_search calculator<|im_end|>\n"
-    assert render(tokenizer, question, TOOLS) == f"<|im_start|>system\n{named}{asked}"
+    assert render(tokenizer, question, *TOOLS) == f"<|im_start|>system\n{named}{asked}"
     system = [{"role": "system", "content": "Be brief."}]
-    assert render(tokenizer, system + question, TOOLS) == f"<|im_start|>system\nBe brief.\n{named}{asked}"
+    assert render(tokenizer, system + question, *TOOLS) == f"<|im_start|>system\nBe brief.\n{named}{asked}"
     assert render(tokenizer, system + question) == f"<|im_start|>system\nBe brief.<|im_end|>\n{asked}"
 
 
@@ -148,6 +128,6 @@ def test_the_template_is_incremental(tokenizer: PreTrainedTokenizerFast) -> None
         {"role": "tool", "content": "one"},
         {"role": "assistant", "content": "<answer>x</answer>"},
     ]
-    renders = [render(tokenizer, messages[: n + 1], TOOLS) for n in range(len(messages))]
+    renders = [render(tokenizer, messages[: n + 1], *TOOLS) for n in range(len(messages))]
     for shorter, longer in itertools.pairwise(renders):
         assert longer.startswith(shorter)

@@ -142,14 +142,18 @@ def loop() -> str:
     return "late"
 
 
-@tool
-async def hang_async() -> str:
-    """Never answer, and refuse to be cancelled once."""
+async def stubborn() -> None:
+    """Never end, and refuse to be cancelled once."""
     try:
         await asyncio.Event().wait()
     except asyncio.CancelledError:
         await asyncio.Event().wait()
-    return "late"
+
+
+@tool
+async def hang_async() -> None:
+    """Never answer."""
+    await stubborn()
 
 
 class SlowText:
@@ -168,14 +172,14 @@ class Picky(Tool):
     class Arguments(ToolArguments):
         """Arguments with a validator."""
 
-        how: str
+        kind: str
 
-        @field_validator("how")
+        @field_validator("kind")
         @classmethod
-        def check(cls, how: str) -> str:
-            if how == "hangs when validated":
+        def check(cls, kind: str) -> str:
+            if kind == "hangs when validated":
                 RELEASE.wait(PATIENCE)
-            if how == "leaves when validated":
+            if kind == "leaves when validated":
                 raise SystemExit(3)
             return "late"
 

@@ -5,51 +5,24 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from bad_tools import hang_async
+import bad_tools
+from bad_tools import RELEASE, hang, hang_async
 from stage import Stage, call, questions
+from test_law_09_values_become_plain import PATIENT, World, sly_reward
 
-from agent_r1_core import Action, EnvConfig, Observation, RewardFn, Task, ToolEnv, tool
 from agent_r1_core.rollout import RolloutResult, WeightedReward
 from agent_r1_core.testing import ScriptedPolicy
-
-NEVER = threading.Event()
-
-
-@tool
-def hang() -> str:
-    """Never answer."""
-    NEVER.wait()
-    return "late"
-
-
-class Stuck(ToolEnv):
-    """A world that never answers."""
-
-    def reset(self, task: Task) -> Observation:
-        return Observation([{"role": "user", "content": "?"}])
-
-    def step(self, action: Action) -> Any:
-        NEVER.wait()
-
-
-class Undecided(RewardFn):
-    """A reward that never comes."""
-
-    name = "undecided"
-
-    def score(self, trajectory: Any) -> float:
-        NEVER.wait()
-        return 0.0
 
 
 def main() -> None:
     """Hang four times."""
+    bad_tools.PATIENCE = 1e6
     script = ["\n".join([call("hang"), call("hang"), call("hang_async")]), "<answer>x</answer>"]
     timeouts = {"hang": 0.05, "hang_async": 0.05}
     stage = Stage(ScriptedPolicy(script), [hang(), hang_async()], timeouts=timeouts)
     stage.play(questions(1))
-    stuck: dict[str, Any] = {"make_env": lambda services: Stuck(EnvConfig(timeout=2.0), services)}
-    undecided: dict[str, Any] = {"rewards": [WeightedReward(Undecided(), timeout=0.05)]}
+    stuck: dict[str, Any] = {"make_env": lambda services: World(PATIENT, services, RELEASE.wait)}
+    undecided: dict[str, Any] = {"rewards": [WeightedReward(sly_reward(RELEASE.wait, False), timeout=0.05)]}
     dropped = [one for setting in (stuck, undecided) for one in played(setting).dropped]
     calling = [thread for thread in threading.enumerate() if thread.name == "agent-r1-call"]
     for thread in calling:

@@ -35,8 +35,6 @@ class Runner:
             arguments += ["-k", tests]
         output = folder / "output.txt"
         job = {"folder": str(folder), "arguments": arguments, "output": str(output)}
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(job) + "\n")
         self.process.stdin.flush()
         code = int(self.process.stdout.readline())

@@ -132,10 +132,6 @@ def _untied(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": True}))
 
 
-def _gpt2_folder(folder: Path) -> None:
-    _gpt2_model().save_pretrained(folder)
-
-
 def _one_kernel(ranks: Ranks) -> Found:
     """On a device for which attention in one kernel is tried out; the CPU stands for it."""
     with pytest.MonkeyPatch.context() as patch:
@@ -183,21 +179,8 @@ def _saved(policy: Any) -> dict[str, Any]:
         return load_file(file) if file.exists() else {}
 
 
-def _bfloat16(ranks: Ranks) -> Found:
-    """Beside the gradient in float32, by one rank."""
-    return _policy(ranks, dtype="bfloat16") | {"exact": _policy(ONE_RANK)["gradient"]}
-
-
-def _adapters(ranks: Ranks, **options: Any) -> Found:
-    return _policy(ranks, lora=LoraSettings(rank=3), **options)
-
-
-def _gpt2(ranks: Ranks) -> Found:
-    """Its layers stand under another name, and its matrices the other way round."""
-    return _policy(ranks, model=_gpt2_model())
-
-
 def _gpt2_model() -> GPT2LMHeadModel:
+    """Its layers stand under another name, and its matrices the other way round."""
     torch.manual_seed(0)
     return GPT2LMHeadModel(GPT2Config(vocab_size=300, n_embd=32, n_layer=2, n_head=2, n_positions=128)).eval()
 
@@ -242,15 +225,16 @@ OTHERS: dict[str, Callable[[Ranks], Found]] = {
     "long run": _long_run,
     "policy": _policy,
     "activation checkpointing": partial(_policy, name="ppo_kl", gradient_checkpointing=True),
-    "bfloat16": _bfloat16,
-    "adapters": _adapters,
-    "adapters with activation checkpointing": partial(_adapters, gradient_checkpointing=True),
-    "gpt2": _gpt2,
+    # Beside the gradient in float32, by one rank.
+    "bfloat16": lambda ranks: _policy(ranks, dtype="bfloat16") | {"exact": _policy(ONE_RANK)["gradient"]},
+    "adapters": partial(_policy, lora=LoraSettings(rank=3)),
+    "adapters with activation checkpointing": partial(_policy, lora=LoraSettings(rank=3), gradient_checkpointing=True),
+    "gpt2": lambda ranks: _policy(ranks, model=_gpt2_model()),
     "unpackable": _unpackable,
     "experts": _experts,
     "loaded": _loaded,
     "loaded, untied by its file": partial(_loaded, write=_untied),
-    "loaded gpt2": partial(_loaded, name="grpo_kl", write=_gpt2_folder),
+    "loaded gpt2": partial(_loaded, name="grpo_kl", write=lambda folder: _gpt2_model().save_pretrained(folder)),
     "loaded adapters": partial(_loaded, lora=LoraSettings(rank=3)),
     "loaded, one kernel": _one_kernel,
     "loaded, off-loaded": _offloaded,

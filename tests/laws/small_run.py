@@ -15,32 +15,8 @@ from agent_r1_core import train
 from agent_r1_core.evaluation.listener import Listener, Silence
 from agent_r1_core.runs.run import Run
 
-REWARD = '''
-"""Pays for vowels, so that even a random policy sees rewards that vary."""
-from agent_r1_core import RewardFn, RewardSpec, hookimpl
-
-AGENT_R1_PLUGIN_API = 1
-
-
-class Vowels(RewardFn):
-    """Share of vowels in everything that the agent wrote."""
-
-    def score(self, trajectory):
-        text = "".join(turn.text for turn in trajectory.turns).lower()
-        return sum(letter in "aeiou" for letter in text) / max(1, len(text))
-
-
-class Early(RewardFn):
-    """Whether a vowel comes early: often the same for all episodes of a task."""
-
-    def score(self, trajectory):
-        return any(letter in "aeiou" for letter in trajectory.turns[0].text[:3])
-
-
-@hookimpl
-def register_rewards():
-    return [RewardSpec("vowels", ":Vowels", "share of vowels"), RewardSpec("early", ":Early", "a vowel comes early")]
-'''
+PLUGIN = Path(__file__).parents[1] / "fixtures/end_to_end/vowels.py"
+REWARD = PLUGIN.read_text()
 
 
 class Notes(Silence):
@@ -108,9 +84,8 @@ def run_once(
     **changed: Any,
 ) -> Run:
     """Train the small run under a name; `changed` are overrides."""
-    (folder / "vowels.py").write_text(REWARD)
     given = [*overrides(folder, steps, **changed), f"run.name={name}"]
-    return train("default", given, plugins=[folder / "vowels.py"], resume=resume, force=force, listener=listener)
+    return train("default", given, plugins=[PLUGIN], resume=resume, force=force, listener=listener)
 
 
 def fingerprint(run: Run) -> dict[str, Any]:

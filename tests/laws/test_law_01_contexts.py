@@ -23,14 +23,18 @@ def test_every_registered_strategy_is_under_the_laws() -> None:
 @every_context
 @BOTH_MODES
 def test_noise_is_trained_id_by_id(folder: Path, context: str, deterministic: bool) -> None:
+    """Ids of a random model: broken characters, cut actions, spellings that no tokenizer would choose."""
     result, recorder = noise(context, folder / "model", deterministic=deterministic)
-    trajectories = [one for group in result.groups for one in group.trajectories]
+    trajectories = result.trajectories
     assert len(trajectories) == 6
     for one in trajectories:
         assert_as_sampled(one, recorder)
         assert all(len(segment.ids) <= MAX_TOKENS for segment in one.segments)
         assert one.reason in ("max_turns", "answer"), "the budget of tokens is wide enough for six turns"
     assert_trained_as_sampled(result, recorder)
+    actions = [pair for one in trajectories for pair in zip(one.turns, recorder.of(one), strict=True)]
+    encoded = [TOKENIZER.encode(turn.text) != list(made.ids) for turn, (_, made) in actions]
+    assert sum(encoded) > 6, "re-encoding would change nothing"
     if context != "append":
         assert sum(len(one.segments) > 1 for one in trajectories) > 3, (
             "little was rewritten, so that this proves little"
@@ -58,10 +62,8 @@ def test_what_stays_is_read_as_it_was_sampled(context: str) -> None:
         read = segment.ids[: first.start]
         repeated = TOKENIZER.decode(read).count("<|im_start|>assistant\n") - 1
         assert read.count(CONTROL) == repeated
-    summaries = [turn for turn in one.turns if turn.purpose == "summary"]
-    for turn in summaries:
-        following = one.turns[turn.index + 1] if turn is not one.turns[-1] else None
-        if following is not None:
+    for turn in (turn for turn in one.turns if turn.purpose == "summary"):
+        for following in one.turns[turn.index + 1 :][:1]:
             read = one.segments[following.segment].ids[: following.start]
             assert "<tool_call> for Name0"[: len(turn.text)] in TOKENIZER.decode(read)
             assert CONTROL not in read

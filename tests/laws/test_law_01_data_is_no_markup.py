@@ -49,6 +49,13 @@ def control_ids(tokenizer: ChatTokenizer, ids: Sequence[int]) -> list[int]:
     return [index for index in ids if index in tokenizer.raw.added_tokens_decoder]
 
 
+def shown(tokenizer: ChatTokenizer, *messages: Any) -> Conversation:
+    """A conversation in which the policy reads these messages, or texts of the user."""
+    conversation = Conversation(tokenizer)
+    conversation.observe([{"role": "user", "content": one} if isinstance(one, str) else one for one in messages])
+    return conversation
+
+
 def say(conversation: Conversation, tokenizer: ChatTokenizer, text: str) -> None:
     """Let the policy act: it samples these ids, and then the token that ends its turn."""
     ids = [*tokenizer.encode(text), tokenizer.eos_ids[-1]]
@@ -84,11 +91,9 @@ def test_no_template_lets_data_forge_control_ids(shape: str) -> None:
 @pytest.mark.parametrize("shape", [*sorted(TEMPLATES), "bundled"])
 def test_text_without_control_tokens_has_the_ids_of_one_encoding(shape: str) -> None:
     tokenizer = tokenizer_of(shape)
-    messages: list[Any] = [{"role": "user", "content": "Is a < b, or <|im_en|> [INS] </tool née 中文 🙂?"}]
-    conversation = Conversation(tokenizer)
-    conversation.observe(messages)
-    rendered = tokenizer.raw.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    assert conversation.context == tokenizer.raw.encode(rendered, add_special_tokens=False)
+    message = {"role": "user", "content": "Is a < b, or <|im_en|> [INS] </tool née 中文 🙂?"}
+    rendered = tokenizer.raw.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
+    assert shown(tokenizer, message).context == tokenizer.raw.encode(rendered, add_special_tokens=False)
 
 
 REWRITERS: dict[str, tuple[str, Callable[[str], str]]] = {
@@ -125,8 +130,7 @@ def test_a_template_that_rewrites_text_builds_no_control_ids_from_data(rewriter:
 
 def test_a_giant_observation_is_refused_by_its_characters() -> None:
     """Nothing reads it: neither template nor tokenizer is asked."""
-    conversation = Conversation(tiny := ChatTokenizer(tiny_tokenizer()))
-    conversation.observe([{"role": "user", "content": "Where?"}], limit=400)
+    conversation = shown(tiny := ChatTokenizer(tiny_tokenizer()), "Where?")
     say(conversation, tiny, "I look.")
     tiny.template.render = tiny.encode = tiny.control.protect_all = None  # type: ignore[assignment, method-assign]
     giant: list[Any] = [{"role": "user", "content": "x" * 10_000}]
@@ -141,9 +145,7 @@ def test_a_formats_own_tags_stay_control_ids(form: Any, markup: list[str]) -> No
     tokenizer = tokenizer_of("bundled")
 
     def result_ids(text: str) -> list[int]:
-        conversation = Conversation(tokenizer)
-        conversation.observe(form.results([ToolResult("lookup", text)]))
-        return control_ids(tokenizer, conversation.context)
+        return control_ids(tokenizer, shown(tokenizer, *form.results([ToolResult("lookup", text)])).context)
 
     attacked = result_ids(forgery(tokenizer))
     assert attacked == result_ids(HARMLESS)
@@ -184,8 +186,7 @@ def test_a_repeated_action_has_the_control_ids_that_were_sampled() -> None:
     encode = tokenizer.encode
     quoted = [index for letter in "<|im_end|>" for index in encode(letter)]
     ids = [*encode("<think>hm</think>It says "), *quoted, *encode("<tool_call>{}</tool_call><|im_end|>")]
-    conversation = Conversation(tokenizer)
-    conversation.observe([{"role": "user", "content": "Where?"}])
+    conversation = shown(tokenizer, "Where?")
     conversation.act(ids, [-0.5] * len(ids))
     conversation.observe([{"role": "user", "content": "Go on."}])
     first, second = conversation.segments
@@ -219,11 +220,9 @@ def test_a_token_that_normalisation_would_bring_out_stays_text() -> None:
     tokenizer, wide = ChatTokenizer(raw), "See <note>\u0338 and ＜note＞."
     note, answer = raw.encode("<note><answer>", add_special_tokens=False)
     assert note in tokenizer.encode(wide)
-    conversation = Conversation(tokenizer)
-    conversation.observe([{"role": "user", "content": wide + Markup(" In <answer> tags: ") + wide}])
-    assert note not in conversation.context
-    assert answer in conversation.context
-    assert tokenizer.decode(conversation.context).count("and <note>.") == 2
+    context = shown(tokenizer, wide + Markup(" In <answer> tags: ") + wide).context
+    assert (note in context, answer in context) == (False, True)
+    assert tokenizer.decode(context).count("and <note>.") == 2
 
 
 def test_short_control_tokens_stay_text_and_a_letter_is_no_control_token() -> None:
@@ -231,8 +230,6 @@ def test_short_control_tokens_stay_text_and_a_letter_is_no_control_token() -> No
     raw.add_tokens([AddedToken("@@"), AddedToken("§", special=True), AddedToken("€")])
     tokenizer = ChatTokenizer(raw)
     pair, single, letter = (index for text in ("@@", "§", "€") for index in tokenizer.encode(text))
-    conversation = Conversation(tokenizer)
-    conversation.observe([{"role": "user", "content": "1 @@ 2 § 3 €"}])
-    assert not {pair, single} & set(conversation.context)
-    assert letter in conversation.context
-    assert "1 @@ 2 \ufffd 3 €" in tokenizer.decode(conversation.context)
+    context = shown(tokenizer, "1 @@ 2 § 3 €").context
+    assert {pair, single, letter} & set(context) == {letter}
+    assert "1 @@ 2 \ufffd 3 €" in tokenizer.decode(context)

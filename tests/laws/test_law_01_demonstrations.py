@@ -36,16 +36,11 @@ def test_a_demonstration_is_trained_as_if_it_had_been_sampled(deterministic: boo
     (one,), (other,) = played.trajectories, sampled.trajectories
     assert one.messages() == other.messages()
     assert [one.segments[0].ids[turn.stop - 1] for turn in one.turns] == END * 2
-
-
-def test_nobody_pretends_to_have_sampled_it() -> None:
-    (task,) = questions(1)
-    played = Stage(ScriptedPolicy(["no"]), [lookup()]).play([shown(task, *SAID)], demonstrations="tools")
-    batch = Batch.from_groups(played.groups)
-    assert not batch.sampled.any()
-    assert not batch.fresh(0).any()
-    assert batch.sampler_logprobs[batch.action_mask].isnan().all()
-    assert played.trajectories[0].versions == set()
+    # Nobody pretends to have sampled it.
+    assert not ours.sampled.any()
+    assert not ours.fresh(0).any()
+    assert ours.sampler_logprobs[ours.action_mask].isnan().all()
+    assert one.versions == set()
 
 
 def test_what_a_demonstration_spells_ends_no_turn() -> None:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_r1_transformers.engine import TransformersEngine
 from bad_tools import lookup
 from small_run import REWARD, overrides
 from stage import BOTH_MODES, TOKENIZER, Recorder, Stage, call, questions
 
-from agent_r1_core import Action, Engine, Generation, Observation, Request, Sampling, Step, Task, ToolEnv, train
+from agent_r1_core import Action, Generation, Observation, Request, Sampling, Step, Task, ToolEnv, train
 from agent_r1_core.chat import ChatTokenizer, DriftGuard
-from agent_r1_core.contracts.engine import EngineModel, context_digest
+from agent_r1_core.contracts.engine import context_digest
 from agent_r1_core.errors import DriftError
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.rollout import RolloutResult
 from agent_r1_core.testing import ScriptedPolicy, tiny_model_folder, tiny_tokenizer
-from agent_r1_core.trajectory import EndStatus, Segment, Trajectory
+from agent_r1_core.trajectory import EndStatus, Trajectory
 
 FORGETFUL_TEMPLATE = (
     "{%- for message in messages -%}"
@@ -34,35 +33,32 @@ FORGETFUL_TEMPLATE = (
 END = TOKENIZER.encode("<|im_end|>")
 
 
-class Speller(Engine):
+class Letters:
     """Spells every word byte by byte: no tokenizer would write `<tool_call>` like that, but a policy may sample it."""
 
-    def __init__(self, script: list[str]) -> None:
-        super().__init__()
-        self._script = script
-        self._turns: dict[str, int] = {}
+    eos_token_id, decode = END[0], TOKENIZER.raw.decode
 
-    async def start(self, model: EngineModel) -> None:
-        pass
+    def encode(self, text: str, **_: bool) -> list[int]:
+        return [token for letter in text for token in TOKENIZER.encode(letter)]
+
+
+class Speller(ScriptedPolicy):
+    """Says a script in letters, each with a log-prob of its own."""
+
+    def __init__(self, script: list[str]) -> None:
+        super().__init__(script, Letters())
 
     async def generate(self, request: Request) -> Generation:
-        turn = self._turns.get(request.episode, 0)
-        self._turns[request.episode] = turn + 1
-        text = self._script[min(turn, len(self._script) - 1)]
-        ids = [token for letter in text for token in TOKENIZER.encode(letter)] + END
-        kept = tuple(ids[: request.sampling.max_new_tokens])
-        logprobs = tuple(-0.01 * (place + 1) for place in range(len(kept)))
-        finish = "stop" if len(kept) == len(ids) else "length"
-        return Generation(kept, logprobs, finish, context_digest(request.ids))
+        made = await super().generate(request)
+        return replace(made, logprobs=tuple(-0.01 * (place + 1) for place in range(len(made.ids))))
 
 
 class ReadingAgain(Speller):
     """An engine behind a text interface: what it conditions on is the context, decoded and encoded again."""
 
     async def generate(self, request: Request) -> Generation:
-        made = await super().generate(request)
         read = TOKENIZER.encode(TOKENIZER.decode(request.ids))
-        return Generation(made.ids, made.logprobs, made.finish, context_digest(read))
+        return replace(await super().generate(request), context=context_digest(read))
 
 
 def assert_as_sampled(trajectory: Trajectory, recorder: Recorder) -> None:
@@ -93,23 +89,6 @@ def assert_trained_as_sampled(result: RolloutResult, recorder: Recorder) -> None
 def turns(trajectory: Trajectory, recorder: Recorder) -> list[Any]:
     """Each turn with what was asked and answered in it."""
     return list(zip(trajectory.turns, recorder.of(trajectory), strict=True))
-
-
-@BOTH_MODES
-def test_a_models_own_noise_is_trained_id_by_id(tmp_path: Path, deterministic: bool) -> None:
-    """Ids of a random model: broken characters, cut actions, spellings that no tokenizer would choose."""
-    recorder = Recorder(TransformersEngine())
-    folder = tiny_model_folder(tmp_path)
-    asyncio.run(recorder.start(EngineModel(str(folder), "float32", deterministic=deterministic)))
-    stage = Stage(recorder, env={"max_turns": 3}, sampling=Sampling(max_new_tokens=12), deterministic=deterministic)
-    result = stage.play(questions(3), 4)
-    trajectories = [one for group in result.groups for one in group.trajectories]
-    assert len(trajectories) == 12
-    for one in trajectories:
-        assert_as_sampled(one, recorder)
-    assert_trained_as_sampled(result, recorder)
-    actions = [(turn.text, made.ids) for one in trajectories for turn, (_, made) in turns(one, recorder)]
-    assert sum(TOKENIZER.encode(text) != list(ids) for text, ids in actions) > 6, "re-encoding would change nothing"
 
 
 @BOTH_MODES
@@ -205,44 +184,26 @@ def test_an_engine_that_saw_other_ids_ends_the_rollout_by_name(deterministic: bo
         Stage(engine, [lookup()], model="some/model", deterministic=deterministic).play(questions(1))
 
 
-def another_context(segment: Segment, start: int) -> None:
-    segment.ids[start - 2] = 7
-
-
-def another_action(segment: Segment, start: int) -> None:
-    segment.ids[start + 1] = 7
-
-
-def a_lost_id(segment: Segment, start: int) -> None:
-    del segment.ids[start + 1]
-
-
-def an_action_masked(segment: Segment, start: int) -> None:
-    segment.mask[start] = 0
-
-
-def a_prompt_unmasked(segment: Segment, start: int) -> None:
-    segment.mask[start - 1] = 1
-
-
 @pytest.mark.parametrize(
-    ("spoil", "turn", "offset", "sentence"),
+    ("what", "offset", "becomes", "turn", "sentence"),
     [
-        (another_context, 1, -2, "the context changed"),
-        (another_action, 1, 1, "not those that were sampled"),
-        (a_lost_id, 1, 1, "not those that were sampled"),
-        (an_action_masked, 1, 0, "a sampled id has action mask 0"),
-        (a_prompt_unmasked, 0, -1, "an id that nobody sampled has action mask 1"),
+        ("ids", -2, [7], 1, "the context changed"),
+        ("ids", 1, [7], 1, "not those that were sampled"),
+        ("ids", 1, [], 1, "not those that were sampled"),
+        ("mask", 0, [0], 1, "a sampled id has action mask 0"),
+        ("mask", -1, [1], 0, "an id that nobody sampled has action mask 1"),
     ],
 )
-def test_the_guard_names_model_turn_and_token(spoil: Any, turn: int, offset: int, sentence: str) -> None:
+def test_the_guard_names_model_turn_and_token(
+    what: str, offset: int, becomes: list[int], turn: int, sentence: str
+) -> None:
     recorder = Recorder(Speller(["Let me see", "<answer>Tavelo</answer>"]))
     (one,) = Stage(recorder).play(questions(1)).groups[0].trajectories
     guard = DriftGuard("some/model", TOKENIZER)
     guard.check_trajectory(one, recorder.sampled(one))
-    start = one.turns[1].start
-    spoil(one.segments[0], start)
-    place = rf"turn {turn}, token {start + offset} \(id {one.segments[0].ids[start + offset]}, "
+    at = one.turns[1].start + offset
+    getattr(one.segments[0], what)[at : at + 1] = becomes
+    place = rf"turn {turn}, token {at} \(id {one.segments[0].ids[at]}, "
     with pytest.raises(DriftError, match=f"^some/model: episode q0/0, .*{place}.*{sentence}"):
         guard.check_trajectory(one, recorder.sampled(one))
 

@@ -14,10 +14,8 @@ from agent_r1_vllm.engine import VllmEngine
 from contexts import every_context, noise
 from small_run import rewritten, run_once
 
-from agent_r1_core.config import load_config
 from agent_r1_core.contracts.engine import Engine, EngineModel
 from agent_r1_core.contracts.training import TrainingConfig
-from agent_r1_core.errors import ConfigError
 from agent_r1_core.health.watch import HealthConfig, Watch
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
@@ -90,28 +88,23 @@ def assert_equal(*updates: dict[str, float]) -> None:
 
 
 @pytest.mark.parametrize("tie", [True, False])
-@pytest.mark.parametrize("temperature", [1.0, 0.7])
-@pytest.mark.parametrize("passes", [1, 2])
+@pytest.mark.parametrize(
+    ("temperature", "passes", "twice"),
+    [(1.0, 1, False), (1.0, 2, False), (0.7, 1, False), (0.7, 2, False), (0.7, 2, True)],
+    ids=["1.0-1", "1.0-2", "0.7-1", "0.7-2", "weights_stand_twice"],
+)
 def test_the_gap_is_nothing_before_and_after_an_update(
-    tmp_path: Path, tie: bool, temperature: float, passes: int
+    tmp_path: Path, tie: bool, temperature: float, passes: int, twice: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = asyncio.run(gaps(tiny_model_folder(tmp_path, tie=tie), temperature, passes))
-    assert_equal(first, second)
-
-
-@pytest.mark.parametrize("tie", [True, False])
-def test_the_gap_is_nothing_where_the_weights_stand_twice(
-    tmp_path: Path, tie: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As those of models of a real size do on a CPU, in an order of their own."""
-    monkeypatch.setattr("agent_r1_transformers.linear._LEAST", 0)
-    assert_equal(*asyncio.run(gaps(tiny_model_folder(tmp_path, tie=tie), 0.7, 2)))
+    """Also where the weights of linear layers stand twice, as those of models of a real size do on a CPU."""
+    if twice:
+        monkeypatch.setattr("agent_r1_transformers.linear._LEAST", 0)
+    assert_equal(*asyncio.run(gaps(tiny_model_folder(tmp_path, tie=tie), temperature, passes)))
 
 
 def test_the_gap_is_nothing_where_episodes_begin_alike(tmp_path: Path) -> None:
     """What they have in common is read once, and looked at once in a step."""
-    first, second = asyncio.run(gaps(tiny_model_folder(tmp_path), 1.0, 1, samples=20, common=160))
-    assert_equal(first, second)
+    assert_equal(*asyncio.run(gaps(tiny_model_folder(tmp_path), 1.0, 1, samples=20, common=160)))
 
 
 @every_context
@@ -196,16 +189,7 @@ def test_the_gap_is_measured_and_would_be_seen(tmp_path: Path) -> None:
 
     metrics = Learner(policy, GRPO(), TrainingConfig()).update(asyncio.run(off()), 1).metrics
     assert metrics["logprob_gap"] == pytest.approx(0.1, abs=1e-3)
-    assert metrics["prob_gap"] > 0.0
-
-
-def test_a_gap_of_a_hundredth_is_a_loud_warning() -> None:
     for gap, loud in ((0.004, False), (0.011, True)):
         alarms = Watch(HealthConfig()).judge(1, {"prob_gap": gap})
         assert any("disagree" in alarm.note() for alarm in alarms) is loud
-
-
-@pytest.mark.parametrize("option", ["engine.top_p=0.9", "engine.top_k=20"])
-def test_sampling_from_another_distribution_than_the_trained_one_is_refused(option: str) -> None:
-    with pytest.raises(ConfigError, match=option.split("=")[0].split(".")[1]):
-        load_config("default", [option])
+    assert metrics["prob_gap"] > 0.0

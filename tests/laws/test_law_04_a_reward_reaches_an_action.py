@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from algorithms import ALGORITHMS, REWARDED, make
 from batches import batch_of
 from contexts import every_context, noise
-from stage import Stage, questions
+from stage import Right, Stage, questions
+from test_law_09_values_become_plain import SEEN, World
 
-from agent_r1_core import Action, EnvConfig, Observation, RewardFn, Step, Task, ToolEnv
+from agent_r1_core import EnvConfig, Step
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.testing import ScriptedPolicy, make_task, make_trajectory, random_group, tiny_model
 from agent_r1_core.testing.gradients import update_gradients
-from agent_r1_core.trajectory import EndStatus, Group, Trajectory
+from agent_r1_core.trajectory import EndStatus, Group
 
 TWO_TURNS = (((1, 2, 3), (4, 5)), ((6, 7), (8, 9, 10)))
 
 
-def test_process_rewards_sit_on_the_last_token_of_their_turn_and_the_outcome_on_the_last_action_token() -> None:
-    batch = batch_of(make_trajectory(TWO_TURNS, turn_rewards=(0.25, 0.5), reward=2.0))
-    assert batch.rewards.tolist() == [[0, 0, 0, 0, 0.25, 0, 0, 0, 0, 2.5]]
-
-
-def test_an_episode_that_ends_on_a_tools_answer_keeps_its_outcome() -> None:
-    batch = batch_of(make_trajectory(TWO_TURNS, reward=2.0, closing=(11, 12, 13)))
-    assert batch.rewards.tolist() == [[0] * 9 + [2.0] + [0] * 3]
-
-
-def test_the_outcome_goes_to_the_last_segment() -> None:
-    batch = batch_of(make_trajectory(TWO_TURNS, turn_rewards=(0.25, 0.0), reward=2.0, new_segment_at=(1,)))
-    assert batch.rewards.tolist() == [[0, 0, 0, 0, 0.25, 0, 0, 0, 0, 2.0]]
+@pytest.mark.parametrize(
+    ("episode", "expected"),
+    [
+        ({"turn_rewards": (0.25, 0.5)}, [0, 0, 0, 0, 0.25, 0, 0, 0, 0, 2.5]),
+        ({"closing": (11, 12, 13)}, [0] * 9 + [2.0] + [0] * 3),
+        ({"turn_rewards": (0.25, 0.0), "new_segment_at": (1,)}, [0, 0, 0, 0, 0.25, 0, 0, 0, 0, 2.0]),
+        ({"status": EndStatus.TRUNCATED}, [0] * 9 + [2.0]),
+    ],
+    ids=["process_rewards", "a_tools_answer_ends_it", "the_last_segment", "truncated"],
+)
+def test_an_outcome_sits_on_the_last_action_token_and_a_process_reward_on_the_last_of_its_turn(
+    episode: dict[str, Any], expected: list[float]
+) -> None:
+    assert batch_of(make_trajectory(TWO_TURNS, reward=2.0, **episode)).rewards.tolist() == [expected]
 
 
 def test_a_turn_without_reward_is_still_a_turn_and_an_all_zero_trajectory_an_ordinary_one() -> None:
@@ -78,52 +81,23 @@ def test_no_reward_is_lost_and_none_stands_outside_the_action_mask() -> None:
         assert not batch.rewards[~batch.action_mask].any()
 
 
-def test_a_truncated_episode_carries_its_outcome_like_any_other() -> None:
-    cut = make_trajectory(TWO_TURNS, status=EndStatus.TRUNCATED, reward=-1.0)
-    assert batch_of(cut).rewards[0, 9] == -1.0
-
-
-class Unfinished(ToolEnv):
-    """A world that is content with an answer only in its second step."""
-
-    def reset(self, task: Task) -> Observation:
-        self.steps = 0
-        return Observation([{"role": "user", "content": "?"}])
-
-    def step(self, action: Action) -> Step:
-        self.steps += 1
-        again = Observation([{"role": "user", "content": "Go on."}])
-        return Step(again, reward=0.25, terminated=self.steps == 2, answer="the right one")
-
-
-class Right(RewardFn):
-    """1 for the right answer, less for a wrong one, least for none."""
-
-    name = "right"
-    range = (-1.0, 1.0)
-
-    def score(self, trajectory: Trajectory) -> float:
-        return -1.0 if trajectory.answer is None else float(trajectory.answer == "the right one")
-
-
 @pytest.mark.parametrize(
     ("budget", "said", "expected"),
-    [({"max_turns": 2}, "yes", 1.0), ({"max_turns": 1}, "yes", -1.0), ({"max_tokens": 70}, "yes " * 99, -1.0)],
+    [({"max_turns": 2}, "yes", 1.0), ({"max_turns": 1}, "yes", 0.0), ({"max_tokens": 70}, "yes " * 99, 0.0)],
 )
 def test_who_runs_out_of_budget_is_scored_as_one_who_gave_no_answer(
     budget: dict[str, int], said: str, expected: float
 ) -> None:
-    stage = Stage(
-        ScriptedPolicy([said]),
-        make_env=lambda services: Unfinished(EnvConfig(**budget), services),
-        rewards=[Right()],
-    )
-    groups = stage.play(questions(1)).groups
+    """The world answers the first action, and is content with the second."""
+    paid, config = Step(SEEN, reward=0.25), EnvConfig(**budget)
+    env = {"make_env": lambda services: World(config, services, lambda: paid)}
+    groups = Stage(ScriptedPolicy([said]), rewards=[Right()], **env).play(questions(1)).groups
     (one,) = groups[0].trajectories
     assert (one.reward, one.rewards) == (expected, {"right": expected})
     batch = Batch.from_groups(groups)
     last = int(batch.action_mask[0].nonzero().max())
-    assert batch.rewards[0, last] == expected + 0.25
+    assert batch.rewards[0, last] == expected + one.turns[-1].reward
+    assert batch.rewards.sum() == expected + 0.25
 
 
 @pytest.mark.parametrize("name", REWARDED)

@@ -92,7 +92,6 @@ def test_a_budget_is_worth_its_outcome_and_a_clock_what_would_have_come(credit: 
     """With gamma = lam = 1 the last action's target is the reward, plus the value of what follows under a clock."""
     batch = batch_of_an_update(stage(world(max_turns=3)).play(questions(3)).groups)
     targets = PPO(PPO.Config(whiten=False, **credit)).advantages(batch).value_targets
-    assert targets is not None
     last = batch.action_mask.long().cumsum(1).argmax(1)
     expected = torch.tensor([1.0, -1.0, -1.0]) + batch.bootstrap
     torch.testing.assert_close(targets.gather(1, last[:, None])[:, 0], expected)
@@ -115,58 +114,42 @@ def batch_of_an_update(groups: list[Group]) -> Batch:
     return batch
 
 
-class Fragile(World):
-    """Breaks where it is told, as often as it is told; the counts are of the task."""
-
-    where = ""
-    times: int | float = 0
-    starts = 0
-
-    def reset(self, task: Task) -> Observation:
-        type(self).starts += 1
-        self._break("reset")
-        return super().reset(task)
-
-    def step(self, action: Action) -> Step:
-        self._break("step")
-        return super().step(action)
-
-    def _break(self, where: str) -> None:
-        cls = type(self)
-        if cls.where == where and cls.times > 0:
-            cls.times -= 1
-            raise ConnectionError("the world is gone")
+ERRORS = {"engine": EngineError, "greedy": EngineError, "reward": ZeroDivisionError}
+"""What breaks otherwise than worlds do."""
 
 
-class FragileEngine(ScriptedPolicy):
-    """Loses requests."""
+def fragile(where: str, times: int | float, **settings: Any) -> tuple[Stage, list[str]]:
+    """A stage on which something breaks a number of times, and the tasks whose worlds were begun, one by one."""
+    left, starts = [times], list[str]()
 
-    times: int | float = 0
+    def may_break(here: str) -> None:
+        if here == where and left[0] > 0:
+            left[0] -= 1
+            raise ERRORS.get(where, ConnectionError)(f"the {where} is gone")
 
-    async def generate(self, request: Any) -> Any:
-        if self.times > 0:
-            self.times -= 1
-            raise EngineError("the engine is gone")
-        return await super().generate(request)
+    class FragileWorld(World):
+        def reset(self, task: Task) -> Observation:
+            starts.append(task.id)
+            may_break("reset")
+            return super().reset(task)
 
+        def step(self, action: Action) -> Step:
+            may_break("step")
+            return super().step(action)
 
-class FragileReward(Answered):
-    times: int | float = 0
+    class FragileEngine(ScriptedPolicy):
+        async def generate(self, request: Any) -> Any:
+            may_break("engine" if request.sampling.temperature else "greedy")
+            return await super().generate(request)
 
-    def score(self, trajectory: Trajectory) -> float:
-        if self.times > 0:
-            self.times -= 1
-            raise ZeroDivisionError("the reward is gone")
-        return super().score(trajectory)
+    class FragileReward(Answered):
+        def score(self, trajectory: Trajectory) -> float:
+            may_break("reward")
+            return super().score(trajectory)
 
-
-def fragile(where: str, times: int | float, **settings: Any) -> tuple[Stage, type[Fragile]]:
-    """A stage on which something breaks a number of times, and the class of its worlds, which counts them."""
-    made = type("Fragile", (Fragile,), {"where": where, "times": times})
-    engine, reward = FragileEngine(["go on"]), FragileReward()
-    engine.times, reward.times = (times if where == "engine" else 0), (times if where == "reward" else 0)
-    own = Stage(engine, make_env=lambda services: made(EnvConfig(max_turns=3), services), rewards=[reward], **settings)
-    return own, made
+    config = EnvConfig(max_turns=3)
+    given: dict[str, Any] = {"make_env": lambda services: FragileWorld(config, services), "rewards": [FragileReward()]}
+    return Stage(FragileEngine(["go on"]), **given, **settings), starts
 
 
 EVERYWHERE = pytest.mark.parametrize("where", ["reset", "step", "engine", "reward"])
@@ -175,12 +158,12 @@ EVERYWHERE = pytest.mark.parametrize("where", ["reset", "step", "engine", "rewar
 @BOTH_MODES
 @EVERYWHERE
 def test_what_broke_is_played_again(where: str, deterministic: bool) -> None:
-    own, made = fragile(where, times=2, max_retries=2, deterministic=deterministic)
+    own, starts = fragile(where, times=2, max_retries=2, deterministic=deterministic)
     result = own.play(questions(1))
     (one,) = result.groups[0].trajectories
     assert (one.status, one.attempts, one.reward) == (EndStatus.TERMINATED, 3, 1.0)
     assert len(one.turns) == 2, "nothing of the broken attempts may stay"
-    assert made.starts == 3
+    assert len(starts) == 3
     assert result.dropped == []
     assert (result.metrics["rollout/retries"], result.metrics["rollout/failed"]) == (2.0, 0.0)
 
@@ -189,13 +172,13 @@ def test_what_broke_is_played_again(where: str, deterministic: bool) -> None:
 @EVERYWHERE
 @pytest.mark.parametrize("retries", [0, 2])
 def test_what_goes_on_breaking_is_dropped_and_counted(where: str, retries: int, deterministic: bool) -> None:
-    own, made = fragile(where, times=math.inf, max_retries=retries, deterministic=deterministic)
+    own, starts = fragile(where, times=math.inf, max_retries=retries, deterministic=deterministic)
     result = own.play(questions(2))
     assert result.groups == []
     assert [one.status for one in result.dropped] == [EndStatus.FAILED] * 2
     assert [one.attempts for one in result.dropped] == [retries + 1] * 2
     assert all("is gone" in one.reason for one in result.dropped)
-    assert made.starts == 2 * (retries + 1)
+    assert len(starts) == 2 * (retries + 1)
     assert (result.metrics["rollout/failed"], result.metrics["rollout/episodes"]) == (2.0, 0.0)
 
 
@@ -206,17 +189,8 @@ def test_the_others_of_its_group_go_on_without_it() -> None:
     assert [one.sample for one in result.dropped] == [0]
 
 
-class GreedyBreaks(ScriptedPolicy):
-    """Loses the requests of greedy episodes."""
-
-    async def generate(self, request: Any) -> Any:
-        if request.sampling.temperature == 0:
-            raise EngineError("the engine is gone")
-        return await super().generate(request)
-
-
 def test_a_greedy_baseline_that_broke_is_none_and_never_one_of_zero() -> None:
-    own = Stage(GreedyBreaks(["go on"]), make_env=world(max_turns=3), rewards=[Answered()], max_retries=1)
+    own, _ = fragile("greedy", times=math.inf, max_retries=1)
     result = own.play(questions(2), samples=2, greedy_baseline=True)
     assert [len(group.trajectories) for group in result.groups] == [2, 2]
     assert [(one.id, one.attempts) for one in result.dropped] == [("q0/greedy", 2), ("q1/greedy", 2)]
@@ -259,11 +233,6 @@ def test_a_failed_episode_is_counted_by_the_learner_too() -> None:
     update = Learner(Policy(tiny_model()), GRPO(), TrainingConfig()).update([group], 1)
     assert (update.metrics["update/trajectories"], update.metrics["update/failed_trajectories"]) == (3.0, 1.0)
     assert group.trajectories[3].id not in update.numbers.spans
-
-
-def test_a_group_of_failures_alone_is_no_group() -> None:
-    lost = [make_trajectory(sample=index, status=EndStatus.FAILED) for index in range(4)]
-    assert Batch.from_groups([Group(make_task(), lost)]).size == 0
 
 
 def test_a_wrong_template_is_not_played_again() -> None:

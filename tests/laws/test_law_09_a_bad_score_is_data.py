@@ -7,9 +7,8 @@ from typing import Any
 
 import bad_tools
 import pytest
-from bad_tools import PATIENCE, RELEASE
+from bad_tools import PATIENCE, RELEASE, stubborn
 from stage import Stage, questions
-from test_law_09_a_bad_environment_is_data import stubborn
 from test_law_09_values_become_plain import PATIENT, SlowText, World, end, raising
 
 from agent_r1_core import DeclaredScore, ScoreFn

@@ -134,11 +134,40 @@ def why_dropped(bad: Callable[[], Any], made: type[World] = World, **settings: A
     return dropped.reason
 
 
+def sly_reward(score: Callable[[], Any], asynchronous: bool) -> RewardFn:
+    """A reward that gives q0 what `score` gives, and the others 1."""
+
+    class Sly(RewardFn):
+        name = "sly"
+
+        def score(self, trajectory: Any) -> Any:
+            return self.later(trajectory) if asynchronous else self.now(trajectory)
+
+        async def later(self, trajectory: Any) -> Any:
+            return self.now(trajectory)
+
+        def now(self, trajectory: Any) -> Any:
+            return score() if trajectory.task.id == "q0" else 1.0
+
+    return Sly()
+
+
 def end() -> Step:
     return Step(terminated=True, answer="Tavelo")
 
 
 BAD_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
+    "nothing": (lambda: None, "returned NoneType; return Step"),
+    "no number": (lambda: Step(SEEN, reward=float("nan")), "gave the reward nan"),
+    "no content": (lambda: Step(Observation([{"role": "tool"}])), "which is not a chat message"),
+    "no role": (lambda: Step(Observation([{"role": "im_end", "content": ""}])), "a message of the role 'im_end'; use"),
+    "a text": (lambda: Step(Observation("no messages")), "which is no list of chat messages"),  # type: ignore[arg-type]
+    "two ends": (lambda: Step(terminated=True, truncated=True), "ended its episode as terminated and as truncated"),
+    "state_key": (lambda: Step(Observation(state_key=3)), "gave the state_key 3; use text or None"),  # type: ignore[arg-type]
+    "new context": (lambda: Step(Observation(new_context=True)), "began a new context without a message"),
+    "calls": (lambda: Step(calls=[{"name": "search"}]), "use a list of CallRecord"),  # type: ignore[list-item]
+    "success": (lambda: Step(success="yes"), "gave the success 'yes'; use True, False or None"),  # type: ignore[arg-type]
+    "key": (lambda: Step(info={(1, 2): 3}), "a dictionary with the key (1, 2)"),  # type: ignore[dict-item]
     "endless messages": (lambda: Step(Observation(repeat({}))), "observed 'repeat({})', which is no list of chat"),  # type: ignore[arg-type]
     "endless info": (lambda: Step(SEEN, info={"x": Endless()}), "returned more than 100,000 values"),
     "slow info": (lambda: Step(SEEN, info={"x": SlowText()}), "took longer than 0.8 seconds"),
@@ -150,10 +179,7 @@ BAD_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
         "gave the reward 1e+308; use a number from -1e+18 to 1e+18",
     ),
     **{
-        f"text raises {error.__name__}": (
-            lambda error=error: Step(SEEN, reward=raising(error)),
-            error.__name__,
-        )
+        f"text raises {error.__name__}": (lambda error=error: Step(SEEN, reward=raising(error)), error.__name__)
         for error in (ValueError, KeyboardInterrupt, asyncio.CancelledError, SystemExit, GeneratorExit)
     },
 }
@@ -163,7 +189,9 @@ BAD_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("kind", list(BAD_STEPS))
 def test_what_cannot_become_plain_costs_its_own_episode(kind: str, made: type[World]) -> None:
     bad, sentence = BAD_STEPS[kind]
-    assert sentence in why_dropped(bad, made)
+    reason = why_dropped(bad, made)
+    assert sentence in reason
+    assert reason.startswith(f"{made.__name__}.step() ") or kind.startswith("text raises")
 
 
 @pytest.mark.parametrize("made", [World, AsyncWorld])
@@ -255,14 +283,5 @@ def test_a_context_strategy_costs_its_own_episode(
 )
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_reward_that_is_no_number_costs_its_own_episode(score: Any, sentence: str, asynchronous: bool) -> None:
-    class Sly(RewardFn):
-        name = "sly"
-
-        def score(self, trajectory: Any) -> Any:
-            value = score if trajectory.task.id == "q0" else 1.0
-            return self.later(value) if asynchronous else value
-
-        async def later(self, value: Any) -> Any:
-            return value
-
-    assert why_dropped(end, rewards=[WeightedReward(Sly(), timeout=0.8)]).startswith(sentence)
+    sly = sly_reward(lambda: score, asynchronous)
+    assert why_dropped(end, rewards=[WeightedReward(sly, timeout=0.8)]).startswith(sentence)

@@ -6,6 +6,7 @@ import json
 import string
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -28,9 +29,18 @@ from agent_r1_core.runs.run import Run
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.testing import ScriptedPolicy
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
-from agent_r1_core.trajectory import CallRecord, EndStatus, Group
+from agent_r1_core.trajectory import CallRecord, EndStatus, Group, Task
 
 SAMPLING = {"greedy": True, "temperature": 0.0, "max_new_tokens": 64, "seed": 0}
+
+
+def asked(name: str) -> Task:
+    return make_task(name, "Where?", ("Rome",), metadata={"path": ["Rome"]})
+
+
+def played(answers: Mapping[str, str | None]) -> list[EpisodeRecord]:
+    """An episode for each task, with the answer that it came to."""
+    return [EpisodeRecord.of(make_trajectory(task=asked(name), answer=answer)) for name, answer in answers.items()]
 
 
 @pytest.fixture
@@ -45,15 +55,12 @@ def result() -> EvaluationResult:
     return report(episode_records(groups, [lost]), sampling=SAMPLING)
 
 
-def test_exact_match_is_the_official_one_and_substring_match_bears_its_own_name() -> None:
+def test_exact_match_is_the_official_one_and_substring_match_bears_its_own_name(result: EvaluationResult) -> None:
     assert exact_match_score("  An ONLY-child. ", ["onlychild"]) == 1.0
     assert exact_match_score("Rome, Italy", ["Rome"]) == 0.0
     assert substring_match_score("Rome, Italy", ["Rome"]) == 1.0
     assert all(exact_match_score(f"a{mark}b", ["ab"]) == 1.0 for mark in string.punctuation)
     assert f1_score("yes indeed", ["yes"]) == 0.0
-
-
-def test_exact_match_of_a_report_gives_nothing_for_a_substring(result: EvaluationResult) -> None:
     assert result.metrics["exact_match"].mean == pytest.approx(77 / 200)
     assert "official" in result.scorers["exact_match"]
 
@@ -62,8 +69,6 @@ def test_every_score_has_its_n_and_an_interval_that_fits_it(result: EvaluationRe
     """Shares carry Wilson's, other scores a bootstrap over tasks."""
     for name, value in result.metrics.items():
         assert value.n == 200, name
-        assert value.low is not None, name
-        assert value.high is not None, name
         assert value.low <= value.mean <= value.high, name
     exact, shaped = result.metrics["exact_match"], result.metrics["reward/shaped"]
     assert exact.method == "wilson"
@@ -71,15 +76,11 @@ def test_every_score_has_its_n_and_an_interval_that_fits_it(result: EvaluationRe
     assert (exact.low, exact.high) == wilson(77 / 200, 200)
     assert shaped.method == "bootstrap over tasks"
     # The mean of 200 evenly spread values has a standard error of .289 / sqrt(200).
-    assert shaped.high is not None
-    assert shaped.low is not None
     assert shaped.high - shaped.low == pytest.approx(2 * 1.96 * 0.2887 / 200**0.5, rel=0.1)
 
 
 def test_nothing_seen_is_not_nothing_there() -> None:
-    tasks = [make_task(f"task-{index}", "Where?", ("Rome",)) for index in range(20)]
-    episodes = [EpisodeRecord.of(make_trajectory(task=task)) for task in tasks]
-    never = report(episodes, sampling=SAMPLING).metrics["exact_match"]
+    never = report(played({f"task-{index}": None for index in range(20)}), sampling=SAMPLING).metrics["exact_match"]
     assert (never.mean, never.low, never.high) == pytest.approx((0.0, 0.0, 0.1611), abs=1e-4)
 
 
@@ -87,9 +88,7 @@ def compared(one: dict[str, bool], other: dict[str, bool]) -> Difference:
     """What `compare` says of two policies, given which questions each answered rightly, in the order of recording."""
 
     def arm(name: str, right: dict[str, bool]) -> Arm:
-        tasks = {task: make_task(task, "Where?", ("Rome",)) for task in right}
-        played = [make_trajectory(task=tasks[task], answer="Rome" if right[task] else "Oslo") for task in right]
-        episodes = [EpisodeRecord.of(trajectory) for trajectory in played]
+        episodes = played({task: "Rome" if right[task] else "Oslo" for task in right})
         return Arm(name, [ResultFile(Path(f"{name}.json"), report(episodes, sampling=SAMPLING), episodes)])
 
     return compare([arm("one", one), arm("other", other)]).differences[0]
@@ -99,7 +98,6 @@ def test_four_wins_of_four_or_five_wins_of_five_are_no_proof_and_a_tie_is_no_equ
     for questions in ("abcd", "abcde"):
         won = compared(dict.fromkeys(questions, True), dict.fromkeys(questions, False))
         assert (won.mean, won.p, won.n) == (1.0, 2 / 2 ** len(questions), len(questions))
-        assert won.low is not None
         assert won.low <= 0.0
     tie = compared({f"q{k}": k < 10 for k in range(20)}, {f"q{k}": k < 10 for k in range(20)})
     assert (tie.mean, tie.p) == (0.0, 1.0)
@@ -130,9 +128,7 @@ def test_the_file_of_an_evaluation_says_all_of_it(result: EvaluationResult, tmp_
 
 
 def test_the_file_of_an_evaluation_is_enough_to_score_it_again_without_a_model(tmp_path: Path) -> None:
-    episodes = [
-        EpisodeRecord.of(make_trajectory(task=make_task(name, "Where?", ("Rome",)), answer="Rome")) for name in "ab"
-    ]
+    episodes = played({"a": "Rome", "b": "Rome"})
     with Run.create(tmp_path, "run", {}, []) as run:
         result = report(episodes, sampling=SAMPLING)
         path = run.write_evaluation("eval_1", result.to_json(), episodes=[one.to_json() for one in episodes])
@@ -167,16 +163,16 @@ def test_the_best_of_several_checkpoints_on_these_very_tasks_is_called_so(tmp_pa
         for step in (1, 2, 3):
             run.checkpoints.save(step, lambda folder: None, metric="eval/dev/exact_match", value=1 / step)
     source = ModelSource(run.policy().folder, "run", run.path, run.policy())
-    asked = [make_task(name) for name in ("a", "b")]
-    assert source.chosen_among(asked) == [
+    one, two, three = map(asked, "abc")
+    assert source.chosen_among([one, two]) == [
         "the checkpoint was chosen among 3 on this very set: the scores are likely too high"
     ]
-    assert "on 1 of these 2 tasks" in source.chosen_among([asked[0], make_task("c")])[0]
-    assert source.chosen_among([make_task("c")]) == []
+    assert "on 1 of these 2 tasks" in source.chosen_among([one, three])[0]
+    assert source.chosen_among([three]) == []
 
 
 def test_tasks_that_were_trained_on_are_called_so(tmp_path: Path) -> None:
-    trained, fresh = make_task("a", "Where?", ("Rome",)), make_task("b", "Where?", ("Rome",))
+    trained, fresh = asked("a"), asked("b")
     with Run.create(tmp_path, "run", {}, []) as run:
         write_trajectories(run.trajectory_file(1), 1, [make_trajectory(task=trained)])
         run.append_metrics(1, {})
@@ -188,7 +184,7 @@ def test_tasks_that_were_trained_on_are_called_so(tmp_path: Path) -> None:
 
 
 def test_the_set_that_chooses_checkpoints_enters_no_mean(result: EvaluationResult) -> None:
-    other = report([EpisodeRecord.of(make_trajectory(answer="Rome"))], sampling=SAMPLING)
+    other = report(played({"a": "Rome"}), sampling=SAMPLING)
     both = combine({"report": result, "choose": other}, choosing_set="choose")
     assert both.metrics["exact_match"] == result.metrics["exact_match"]
 
@@ -207,19 +203,16 @@ def test_no_tool_knows_the_answers() -> None:
             seen.append(repr(context))
             return "nothing"
 
-    task = make_task("t", "Where?", ("Rome",), metadata={"path": ["Rome"]})
-    Stage(ScriptedPolicy([call("spy", query="x"), "<answer>no idea</answer>"]), [Spy()]).play([task])
+    Stage(ScriptedPolicy([call("spy", query="x"), "<answer>no idea</answer>"]), [Spy()]).play([asked("t")])
     assert len(seen) == 1
     assert "Where?" in seen[0]
     assert "Rome" not in seen[0]
 
 
 def test_a_policy_finds_nothing_by_writing_a_title_into_its_call() -> None:
-    task = make_task("t", "Where?", ("Rome",), metadata={"path": ["Rome"]})
-    called = make_trajectory(task=task)
+    called, found = make_trajectory(task=asked("t")), make_trajectory(task=asked("u"))
     called.turns[0].calls = [CallRecord("wiki_search", {"query": "x\nRome"})]
     called.turns[1].observation = [{"role": "tool", "content": 'Results for "x\nRome\n":\nNo passage found.'}]
-    found = make_trajectory(task=make_task("u", "Where?", ("Rome",), metadata={"path": ["Rome"]}))
     found.turns[1].observation = [{"role": "tool", "content": "Rome\nRome is a city."}]
     metrics = report([EpisodeRecord.of(called), EpisodeRecord.of(found)], sampling=SAMPLING).metrics
     assert metrics["retrieval_recall"].mean == 0.5

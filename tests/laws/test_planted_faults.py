@@ -10,7 +10,7 @@ from mutations import MUTATIONS, Mutation
 from planting import Runner, check_noticed, copied, plant, runner
 
 TESTS = (
-    *("tests/laws", "tests/warm", "tests/yardstick", "tests/fixtures/chat_templates"),
+    *("tests/laws", "tests/warm", "tests/yardstick", "tests/fixtures"),
     "tests/plugins/ray_site/fake_workers.py",
 )
 LAWS = range(1, 14)

@@ -12,13 +12,12 @@ from agent_r1_core.training.api import evaluate, resolve
 
 
 def test_ten_steps_of_the_default_recipe_teach_the_search(tmp_path: Path) -> None:
-    size = "tasks.eval.size=80"
-    run = train("default", ["training.steps=10", "evaluation.every=0", size, f"run.dir={tmp_path}"])
+    run = train("default", ["training.steps=10", "evaluation.every=0", "tasks.eval.size=80", f"run.dir={tmp_path}"])
     assert run.health() == "health: healthy, no alarm in 10 steps"
     before, after = (found["metrics"]["exact_match"] for found in run.evaluations().values())
     assert before["mean"] <= 0.45
     assert after["low"] >= 0.75
-    assert with_silent_tools(run, size) <= 0.05
+    assert with_silent_tools(run) <= 0.05
 
 
 @pytest.mark.gpu
@@ -30,8 +29,8 @@ def test_a_step_of_the_default_recipe_runs_on_a_gpu(tmp_path: Path, gpu: str) ->
     assert step["update/grad_norm"] > 0
 
 
-def with_silent_tools(run: Run, size: str) -> float:
+def with_silent_tools(run: Run) -> float:
     """Exact match of the run's policy when the tool finds nothing."""
-    resolved = resolve("default", [f"model.name={run.path}", size], training=False)
+    resolved = resolve("default", [f"model.name={run.path}", "tasks.eval.size=40"], training=False)
     found, _ = evaluate(EvaluationPlan(resolved, silence_tools=True))
     return found.result.metrics["exact_match"].mean

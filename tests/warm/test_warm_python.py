@@ -42,7 +42,6 @@ def test_a_program_has_what_python_gives_it(warm: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 7), (signal.SIGKILL, -signal.SIGKILL)])
 def test_a_signal_reaches_the_program(warm: Path, number: int, status: int) -> None:
     with subprocess.Popen([warm, "-c", WAITS], stdout=subprocess.PIPE, text=True) as command:
-        assert command.stdout is not None
         program = os.pidfd_open(int(command.stdout.readline()))
         command.send_signal(number)
         assert command.wait(60) == status

@@ -62,7 +62,6 @@ def warm_python(folder: Path) -> Iterator[Path]:
     server = [sys.executable, __file__, address, str(command)]
     calm = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(server, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder, env=calm) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         yield command
 
