@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -181,12 +180,6 @@ def test_agent_r1s_own_errors_pass() -> None:
 
     with pytest.raises(ConfigError, match="scale must be set"):
         update(with_method("advantages", refused))
-
-
-def test_a_reward_that_is_not_finite_is_not_the_algorithms_fault() -> None:
-    group = random_group(0, 4)
-    group.trajectories[0].reward = math.nan
-    assert update(GRPO(), [group])["update/skipped_nonfinite"] == 1
 
 
 def test_weights_are_looked_at_once_and_as_soon_as_something_can_be_told() -> None:
