@@ -158,6 +158,12 @@ def test_sub_agents_keep_apart(monkeypatch):
     assert sorted(turn.segment for turn in trajectory.turns) == [0, 0, 0, 1, 1, 1]
 
 
+def test_the_tools_of_a_request_are_read_with_it(monkeypatch):
+    engine = ScriptedPolicy(lambda cue: "yes" if "look" in cue.prompt else "no")
+    trajectory = played(changes_its_tools, engine, monkeypatch)
+    assert [turn.text for turn in trajectory.turns] == ["yes", "no"]
+
+
 def test_nothing_is_trained_of_a_reply_that_nobody_reads(monkeypatch):
     class Slow(ScriptedPolicy):
         async def generate(self, request):
