@@ -60,8 +60,6 @@ def engine(tokenizer: ChatTokenizer) -> Callable[[Callable[[str, Request], str]]
 def _tool_module() -> ModuleType:
     path = Path(__file__).parent / "misbehaving_tools.py"
     spec = importlib.util.spec_from_file_location("agent_r1_misbehaving_tools", path)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)

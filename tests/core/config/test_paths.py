@@ -62,7 +62,6 @@ def test_each_path_counts_from_the_file_that_says_it(places: dict[str, Path], mo
     assert config.model.name == str(below / "models/mine")
     assert config.tasks.train_sets["train"].config.path == str(below / "data/train.json")
     held = config.tasks.eval_sets["eval"]
-    assert held is not None
     assert held.config.path == str(places["home"] / "eval.json")
     assert held.config.aliases == str(places["above"] / "aliases.json")
     assert config.tools[0].config.corpus == str(below / "corpus.jsonl")

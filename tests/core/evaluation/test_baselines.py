@@ -13,9 +13,8 @@ from agent_r1_core.evaluation.baselines import BASELINES, REASON_AND_ACT, Silent
 from agent_r1_core.testing.trajectories import make_task
 
 TASK = make_task("a", "Where was Ada born?", ("London",), metadata={"hops": 1})
-CHAT = replace(
-    TASK, prompt=[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where was Ada born?"}]
-)
+QUESTION = {"role": "user", "content": "Where was Ada born?"}
+CHAT = replace(TASK, prompt=[{"role": "system", "content": "Be brief."}, QUESTION])
 PASSAGES = [Passage("Ada", "Born in London."), Passage("Bob", "Born in Rome.")]
 
 
@@ -35,23 +34,14 @@ def test_naive_rag_puts_the_passages_first() -> None:
 
 def test_react_adds_its_prompt_to_the_system_message() -> None:
     react = BASELINES["react"]
-    assert react.ask(TASK).prompt == [
-        {"role": "system", "content": REASON_AND_ACT},
-        {"role": "user", "content": "Where was Ada born?"},
-    ]
-    assert react.ask(CHAT).prompt == [
-        {"role": "system", "content": f"Be brief.\n\n{REASON_AND_ACT}"},
-        {"role": "user", "content": "Where was Ada born?"},
-    ]
+    for task, system in ((TASK, REASON_AND_ACT), (CHAT, f"Be brief.\n\n{REASON_AND_ACT}")):
+        assert react.ask(task).prompt == [{"role": "system", "content": system}, QUESTION]
     assert BASELINES["base_tool_call"].ask(CHAT).prompt == CHAT.prompt
 
 
 def test_naive_rag_keeps_the_other_messages() -> None:
     asked = BASELINES["naive_rag"].ask(CHAT, passages_text(PASSAGES[:1]))
-    assert asked.prompt == [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "Ada\nBorn in London.\n\nWhere was Ada born?"},
-    ]
+    assert asked.prompt == [CHAT.prompt[0], QUESTION | {"content": "Ada\nBorn in London.\n\nWhere was Ada born?"}]
     with pytest.raises(ValueError, match="no user message"):
         BASELINES["naive_rag"].ask(replace(TASK, prompt=[]), passages_text(PASSAGES))
 

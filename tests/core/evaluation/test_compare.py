@@ -53,20 +53,8 @@ def test_a_pair_is_told_apart_by_its_questions_not_by_its_intervals() -> None:
     assert pair.mean == pytest.approx(0.08)
     assert (found.means["a"].low, found.means["a"].high) == wilson(0.6, 100)
     assert found.means["a"].low < found.means["b"].mean
-    assert pair.low is not None
     assert pair.low > 0.015
     assert pair.p == pair.p_holm == 2 / 2**8, "the sign test of 8 wins to 0"
-
-
-def test_the_same_differences_on_other_questions_are_luck() -> None:
-    """As many more right answers, but as many questions on which each one wins."""
-    mixed = [index < 60 if index % 2 else index >= 48 for index in range(100)]
-    (pair,) = compare([arm("a", mixed), arm("b", first(52))]).differences
-    assert pair.mean == pytest.approx(0.04)
-    assert pair.low is not None
-    assert pair.low < 0
-    assert pair.p is not None
-    assert pair.p > 0.3
 
 
 def test_equal_policies_do_not_differ_and_one_question_has_no_interval() -> None:
@@ -212,11 +200,9 @@ def test_each_set_is_held_against_itself_and_the_one_that_chose_counts_for_nothi
         file = result(*([episode(f"q{i}", True, name) for i in range(3)] for name in ("x", "y", "choose")))
         corpora = {"x": "x", "y": corpus_of_y, "choose": name}
         sets = {
-            key: replace(
-                one, tools={"search": {"corpus": corpora[key]}}, conditions=("chosen here",) * (key == "choose")
-            )
-            for key, one in file.recorded.sets.items()
+            key: replace(one, tools={"search": {"corpus": corpora[key]}}) for key, one in file.recorded.sets.items()
         }
+        sets["choose"] = replace(sets["choose"], conditions=("chosen here",))
         return Arm(name, [ResultFile(file.path, combine(sets, "choose"), file.episodes)])
 
     assert compare([played("a"), played("b")]).notes == []
@@ -229,10 +215,9 @@ def test_a_score_that_not_all_have_is_refused_with_those_that_they_have() -> Non
     for unknown in ("success", "em"):
         with pytest.raises(ConfigError, match=f"a has no score '{unknown}'; compare by .*: exact_match, f1, .*turns"):
             compare([one, other], unknown)
-    partly = Arm("p", [result([episode("q0", True), episode("q1", True), episode("q2", True, answers=())])])
-    alike = Arm("q", [result([episode("q0", True), episode("q1", True), episode("q2", True, answers=())])])
+    partly = [episode("q0", True), episode("q1", True), episode("q2", True, answers=())]
     with pytest.raises(ConfigError, match=r"has f1 for 2 of 3 tasks; compare by a score that all have: reward/mean, "):
-        compare([partly, alike], "f1")
+        compare([Arm(name, [result(partly)]) for name in "pq"], "f1")
     played = [Arm(n, [result([episode("q", True, answers=(), reward=r)])]) for n, r in (("a", 0.5), ("b", 0.25))]
     found = compare(played)
     assert (found.score, found.differences[0].mean) == ("reward/mean", 0.25)

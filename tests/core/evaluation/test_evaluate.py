@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from agent_r1_core.errors import TaskError
 from agent_r1_core.evaluation.evaluate import ROUND, evaluate_tasks
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
-from agent_r1_core.trajectory import EndStatus, Group, Trajectory
+from agent_r1_core.trajectory import EndStatus, Group, Task, Trajectory
 
 TASKS = [make_task(name, "Where?", ("Paris",)) for name in ("a", "b", "c")]
 
@@ -28,26 +29,24 @@ class AnswersParis(Collector):
         self.asked.append(request)
         out = RolloutResult()
         for task in request.tasks:
-            made = [make_trajectory(task=task, sample=sample, answer="Paris") for sample in range(request.samples)]
-            if task.id == "c":
-                for trajectory in made:
-                    trajectory.status, trajectory.reason = EndStatus.FAILED, "no simulator"
+            lost = {"status": EndStatus.FAILED, "reason": "no simulator"} if task.id == "c" else {}
+            made = [make_trajectory(task=task, sample=n, answer="Paris", **lost) for n in range(request.samples)]
+            if lost:
                 out.dropped.extend(made)
             else:
                 out.groups.append(Group(task, made))
-            for trajectory in made:
-                if on_episode is not None:
-                    on_episode(trajectory)
+            for trajectory in made if on_episode else ():
+                on_episode(trajectory)
         return out
+
+
+def evaluated(collector: Collector, tasks: list[Task] = TASKS, **options: Any) -> Any:
+    return asyncio.run(evaluate_tasks(collector.collect, tasks, **options))
 
 
 def test_a_greedy_evaluation_states_that_it_was_greedy() -> None:
     collector, seen = AnswersParis(), []
-    found = asyncio.run(
-        evaluate_tasks(
-            collector.collect, TASKS, sampling={"temperature": 1.0, "max_new_tokens": 64}, on_episode=seen.append
-        )
-    )
+    found = evaluated(collector, sampling={"temperature": 1.0, "max_new_tokens": 64}, on_episode=seen.append)
     assert collector.asked == [RolloutRequest(TASKS, 1, ROUND, greedy=True, split="eval")]
     assert found.result.sampling == {"greedy": True, "samples": 1, "temperature": 0.0, "max_new_tokens": 64}
     assert found.result.statuses == {"terminated": 2, "failed": 1}
@@ -57,17 +56,9 @@ def test_a_greedy_evaluation_states_that_it_was_greedy() -> None:
 
 
 def test_a_sampled_evaluation_states_its_temperature_and_pass_at_k() -> None:
-    found = asyncio.run(
-        evaluate_tasks(
-            AnswersParis().collect,
-            TASKS,
-            samples=4,
-            greedy=False,
-            sampling={"temperature": 0.7},
-            tools={"wiki_search": {"passages": 3}},
-        )
-    )
-    assert found.result.tools == {"wiki_search": {"passages": 3}}
+    tools = {"wiki_search": {"passages": 3}}
+    found = evaluated(AnswersParis(), samples=4, greedy=False, sampling={"temperature": 0.7}, tools=tools)
+    assert found.result.tools == tools
     assert found.result.sampling == {"greedy": False, "samples": 4, "temperature": 0.7}
     assert found.result.metrics["pass@4"].mean == 1.0
     assert "temperature 0.7" in found.result.sentence("pass@4")
@@ -75,6 +66,6 @@ def test_a_sampled_evaluation_states_its_temperature_and_pass_at_k() -> None:
 
 def test_no_tasks_and_no_finished_episode_are_named() -> None:
     with pytest.raises(TaskError, match=r"set tasks\.eval"):
-        asyncio.run(evaluate_tasks(AnswersParis().collect, []))
+        evaluated(AnswersParis(), [])
     with pytest.raises(TaskError, match="finished: no simulator"):
-        asyncio.run(evaluate_tasks(AnswersParis().collect, TASKS[2:]))
+        evaluated(AnswersParis(), TASKS[2:])

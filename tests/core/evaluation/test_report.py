@@ -34,13 +34,15 @@ def failed(task_id: str = "lost", reason: str = "the simulator is gone") -> Traj
 
 def test_answers_are_scored_officially_with_intervals() -> None:
     result = scored([group("a", "the Paris."), group("b", "Paris, France"), group("c", None)], sampling=GREEDY)
-    assert result.n == 3
-    assert result.metrics["exact_match"].mean == pytest.approx(1 / 3)
-    assert result.metrics["exact_match"].method == "wilson"
-    assert result.metrics["f1"].mean == pytest.approx((1 + 2 / 3) / 3)
-    assert result.metrics["f1"].method == "bootstrap over tasks"
-    assert (result.metrics["answered"].mean, result.metrics["answered"].method) == (pytest.approx(2 / 3), "wilson")
-    assert result.metrics["turns"].mean == 2.0
+    found = {
+        name: (result.metrics[name].mean, result.metrics[name].method) for name in ("exact_match", "f1", "answered")
+    }
+    assert found == {
+        "exact_match": (pytest.approx(1 / 3), "wilson"),
+        "f1": (pytest.approx((1 + 2 / 3) / 3), "bootstrap over tasks"),
+        "answered": (pytest.approx(2 / 3), "wilson"),
+    }
+    assert (result.n, result.metrics["turns"].mean) == (3, 2.0)
     assert set(result.scorers) == {"exact_match", "f1", "substring_match"}
 
 
@@ -93,9 +95,7 @@ def test_an_episode_that_ran_out_of_budget_scores_as_one_without_an_answer() -> 
     assert result.metrics["status/truncated"].mean == 0.75
 
 
-def test_an_evaluation_in_which_nothing_finished_says_why() -> None:
-    with pytest.raises(ValueError, match="no episode of the evaluation finished: the simulator is gone"):
-        scored([], sampling=GREEDY, dropped=[failed()])
+def test_an_evaluation_without_tasks_says_so() -> None:
     with pytest.raises(ValueError, match="no episode of the evaluation finished: there were no tasks"):
         scored([], sampling=GREEDY)
 
@@ -106,9 +106,8 @@ def test_every_reward_is_reported_by_name() -> None:
         turn.rewards = {"valid_tool_call": 1.0}
     result = scored([rewarded], sampling=GREEDY)
     metrics = result.metrics
-    assert metrics["reward/mean"].mean == pytest.approx(1.5)
-    assert metrics["reward/format"].mean == 0.5
-    assert metrics["reward/valid_tool_call"].mean == 2.0
+    means = {name: metrics[f"reward/{name}"].mean for name in ("mean", "format", "valid_tool_call")}
+    assert means == {"mean": pytest.approx(1.5), "format": 0.5, "valid_tool_call": 2.0}
     assert (metrics["reward/exact_match"].method, metrics["reward/format"].method) == ("wilson", "none")
     assert ("reward/format", "0.500", "", "none", "1") in result.rows()
 
@@ -136,12 +135,9 @@ def test_several_samples_give_pass_at_k() -> None:
     assert metrics["exact_match"].mean == pytest.approx(0.5)
     assert metrics["pass@2"].mean == pytest.approx(2 / 3)
     assert metrics["exact_match"].n == 3
-
-
-def test_a_task_that_lost_samples_does_not_count_for_pass_at_k() -> None:
-    metrics = scored([group("a", "Paris", "Rome"), group("b", "Paris")], sampling={}, samples=2).metrics
-    assert metrics["pass@2"].n == 1
-    assert "pass@2" not in scored([group("b", "Paris")], sampling={}, samples=2).metrics
+    lost = group("d", "Paris")
+    assert scored([*groups, lost], sampling={}, samples=2).metrics["pass@2"].n == 3, "it lost a sample"
+    assert "pass@2" not in scored([lost], sampling={}, samples=2).metrics
 
 
 def test_a_result_survives_json_and_becomes_metrics_and_rows() -> None:
@@ -186,9 +182,6 @@ def test_a_result_says_that_its_tool_calls_failed() -> None:
     result = scored([calling("a", 1), calling("b", 0), lost], sampling=GREEDY, conditions=["a remark"])
     assert result.conditions == ("a remark", "1 of 10 tool calls ended in errors; 1 of them: x: away")
     assert (result.metrics["tool_errors"].mean, result.metrics["tool_calls"].mean) == (0.5, 5.0)
-    assert scored([calling("a", 5), calling("b", 5)], sampling=GREEDY).conditions == (
-        "10 of 10 tool calls ended in errors; 10 of them: x: away",
-    )
     few = scored([calling("a", 1), calling("b", 0, 6)], sampling=GREEDY)
     assert (few.conditions, few.metrics["tool_errors"].mean) == ((), 0.5), "below 10 %"
     assert scored([group("a", "Paris")], sampling=GREEDY).conditions == ()

@@ -73,7 +73,6 @@ def test_a_measurement_takes_first_actions_of_tasks_whose_prompts_differ() -> No
 def test_a_measurement_has_at_most_eight_prompts_and_eight_samples_of_each() -> None:
     groups = [group(str(number), *[([number + 1], [sample + 20]) for sample in range(9)]) for number in range(9)]
     chosen = FirstActions.of(groups)
-    assert chosen is not None
     assert chosen.prompts == [[number + 1] for number in range(8)]
     assert chosen.actions == [[sample + 20] for _ in range(8) for sample in range(8)]
     assert chosen.own == [number // 8 for number in range(64)]
