@@ -1,0 +1,81 @@
+"""`agent-r1 serve` answers programs with a model, each request by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import pytest
+from agent_r1_gateway.line import Line
+from agent_r1_gateway.server import Gateway
+from agent_r1_gateway.serving import Served
+from agent_r1_tool_formats.hermes import Hermes
+
+from agent_r1_core import EngineError, Sampling
+from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
+
+from .conftest import Client, user
+
+
+def served(policy: ScriptedPolicy, work: Callable[[Client], Any]) -> Any:
+    """What `work` gives with a client of a served policy."""
+
+    async def run() -> Any:
+        tokenizer = ChatTokenizer(tiny_tokenizer())
+        answers = Served(policy, tokenizer, Hermes(), Sampling(max_new_tokens=40))
+        gateway, line = Gateway(), Line(answers.take)
+        gateway.open(line)
+        gateway.start()
+        try:
+            return await asyncio.to_thread(work, Client(f"{gateway.address}/v1", line.key))
+        finally:
+            gateway.close(line, "over")
+
+    return asyncio.run(run())
+
+
+def test_requests_are_answered_at_once_and_each_by_itself() -> None:
+    policy = ScriptedPolicy(lambda cue: f"heard {cue.prompt.count('<|im_start|>user')}")
+    history = [user("one"), {"role": "assistant", "content": "What I never said."}, user("two")]
+    assert served(policy, lambda client: client.ask(history)["content"]) == "heard 2"
+    assert len(policy.released) == 1
+
+
+def test_what_the_engine_refuses_is_the_requests_fault() -> None:
+    class Refusing(ScriptedPolicy):
+        async def generate(self, request: Any) -> Any:
+            raise EngineError("a context of 9 ids leaves no room")
+
+    answer = served(Refusing([""]), lambda client: client.post([user("Hi")]))
+    assert (answer.status_code, answer.json()["error"]["message"]) == (400, "a context of 9 ids leaves no room")
+
+
+def test_rewards_have_no_meaning_here() -> None:
+    answer = served(ScriptedPolicy(["Hi"]), lambda client: client.http.post("../reward", json={"reward": 1}))
+    assert answer.status_code == 403
+
+
+@pytest.mark.slow
+def test_the_command_serves_until_it_is_told_to_end() -> None:
+    command = [sys.executable, "-m", "agent_r1_cli", "serve", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            lines = [process.stdout.readline().removeprefix("export ").strip() for _ in range(4)]
+            told = dict(line.split("=", 1) for line in lines)
+            client = Client(told["OPENAI_BASE_URL"], told["OPENAI_API_KEY"])
+            assert client.ask([user("What is the birthplace of Karimo?")])["role"] == "assistant"
+            headers = {"x-api-key": told["ANTHROPIC_API_KEY"]}
+            body = {"model": "policy", "max_tokens": 8, "messages": [user("Hi")]}
+            answer = httpx2.post(f"{told['ANTHROPIC_BASE_URL']}/v1/messages", json=body, headers=headers)
+            assert answer.json()["stop_reason"] in ("end_turn", "max_tokens")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=30) == 0
+        finally:
+            process.kill()
