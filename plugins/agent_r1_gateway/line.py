@@ -35,7 +35,9 @@ class Asked:
         Raises:
             Refused: there is none.
         """
-        return await asyncio.shield(asyncio.wrap_future(self.reply))
+        reply = asyncio.wrap_future(self.reply)
+        reply.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to read it
+        return await asyncio.shield(reply)
 
     def refuse(self, refused: Refused) -> None:
         if not self.reply.done():

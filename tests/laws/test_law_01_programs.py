@@ -39,7 +39,7 @@ class Client:
 
     def __init__(self, episode: Episode) -> None:
         headers = {"authorization": f"Bearer {episode.api_key}"}
-        self.http = httpx2.Client(base_url=episode.base_url, headers=headers, timeout=30)
+        self.http = httpx2.Client(base_url=episode.base_url, headers=headers, timeout=30, verify=False)
 
     def ask(self, messages: list[Any], headers: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
         body = {"model": "policy", "messages": messages, **fields}

@@ -24,7 +24,8 @@ class Client:
     """Asks the gateway as a program would, without an SDK."""
 
     def __init__(self, base_url: str, key: str) -> None:
-        self.http = httpx2.Client(base_url=base_url, headers={"authorization": f"Bearer {key}"}, timeout=8)
+        headers = {"authorization": f"Bearer {key}"}
+        self.http = httpx2.Client(base_url=base_url, headers=headers, timeout=60, verify=False)  # reads no certificates
 
     def post(self, messages: list[dict[str, Any]], headers: dict[str, str] | None = None, **fields: Any) -> Any:
         body = {"model": "policy", "messages": messages, **fields}
