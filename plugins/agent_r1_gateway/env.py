@@ -66,7 +66,9 @@ class ProgramConfig(EnvConfig):
     environment: dict[str, str] = Field(default={})
     """Further environment variables of a command."""
     max_turns: int = Field(default=20, ge=1)
+    """Requests that are answered; the next one truncates the episode."""
     max_tokens: int = Field(default=4096, ge=1)
+    """Longest context of the policy in tokens, as in every environment; each segment has this budget."""
     max_output_characters: int = Field(default=4000, ge=1)
     """Most characters kept of what a command prints between two requests."""
 

@@ -157,14 +157,15 @@ async def test_log_probs_are_those_of_the_new_weights(tie, model, folder, servin
 
 @pytest.mark.parametrize("tie", [True, False])
 async def test_requests_in_flight_go_on_with_the_new_weights(tie, model, folder, serving, prompts, logprobs_of):
+    old, new = model(0, tie), model(5, tie)  # before, since sampling draws from the same generator
     async with serving(folder(tie)) as engine:
         requests = [make_request(ids, 250, seed) for seed, ids in enumerate(prompts)]
         running = [asyncio.ensure_future(engine.generate(request)) for request in requests]
         await until_sampling(engine)
-        await engine.load_weights(weights_of(model(5, tie)), 4)
+        await engine.load_weights(weights_of(new), 4)
         answers = await asyncio.gather(*running)
     for request, answer in zip(requests, answers, strict=True):
-        before, after = (logprobs_of(model(seed, tie), request.ids, answer.ids) for seed in (0, 5))
+        before, after = (logprobs_of(module, request.ids, answer.ids) for module in (old, new))
         claims = enumerate(zip(answer.logprobs, before, strict=True))
         switch = next(place for place, (claimed, value) in claims if abs(claimed - value) > 1e-4)
         assert 0 < switch < 250, "the weights came before the first id, or after the last"
