@@ -114,7 +114,8 @@ class Step:
     """Other facts about the turn, JSON-able; numbers become metrics, `env/<key>` (mean over turns). What JSON lacks is
     kept as its text. Infinity, NaN and an integer that no float holds have no part in a metric."""
     withdrawn: bool = False
-    """Nobody read the action: the turn leaves the trajectory, and the observation follows what stood before it."""
+    """The turn leaves the trajectory, for nobody read the action, or it is none of the agent's: the observation follows
+    what stood before. Reward, success and info are then of the turn before."""
 
 
 @dataclass

@@ -69,8 +69,7 @@ class Episode:
         self._sampled: list[Sampled] = []
         self._world = World(shared.settings, shared.threads, self.key)
         self._begun = time.perf_counter()
-        runner = shared.settings.tools
-        seen = _without_answers(plan.task)
+        runner, seen = shared.settings.tools, _without_answers(plan.task)
         self._tools = EpisodeTools(runner, self.key, seen, plan.seed) if runner is not None else None
 
     async def start(self) -> None:
@@ -203,8 +202,7 @@ class Episode:
         if self._tools is not None:
             self._tools.end_turn()
         if step.withdrawn:
-            self._conversation.withdraw()
-            self.trajectory.turns.pop(), self._sampled.pop()
+            self._withdraw(step)
             return await self._advance(step)
         turn.reward = turn.rewards["env"] = step.reward
         turn.calls, turn.errors, turn.info = step.calls, step.errors, step.info
@@ -214,6 +212,16 @@ class Episode:
         self.trajectory.closing = _recorded(step.observation.messages)
         await self._shared.scorer.score_turn(turn, self.trajectory)
         await self._advance(step)
+
+    def _withdraw(self, step: Step) -> None:
+        """Take the last turn back; what else its step says is of the turn before."""
+        self._conversation.withdraw()
+        self._sampled.pop(), self.trajectory.turns.pop()
+        self.trajectory.answer = step.answer
+        for turn in self.trajectory.turns[-1:]:
+            turn.reward, turn.rewards["env"] = turn.reward + step.reward, turn.rewards["env"] + step.reward
+            turn.success = turn.success if step.success is None else step.success
+            turn.info |= step.info
 
     def _record(self, request: Request, generation: Generation) -> Turn:
         trajectory = self.trajectory

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from agent_r1_core import (
     Action,
@@ -36,6 +36,8 @@ from agent_r1_gateway.program import Function, Process, Program, Result, functio
 from agent_r1_gateway.server import Gateway, shared_gateway
 from agent_r1_gateway.speech import Thinking, arguments_of, messages_of, reply_of
 from agent_r1_gateway.wire import ChatRequest
+
+_MOST_UNTRAINED = 200
 
 
 class ProgramConfig(EnvConfig):
@@ -72,6 +74,26 @@ class ProgramConfig(EnvConfig):
     max_output_characters: int = Field(default=4000, ge=1)
     """Most characters kept of what a command prints between two requests."""
 
+    @field_validator("untrained")
+    @classmethod
+    def _are_patterns(cls, given: list[str]) -> list[str]:
+        for pattern in given:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+        return given
+
+    @field_validator("models")
+    @classmethod
+    def _are_rules(cls, given: dict[str, str]) -> dict[str, str]:
+        for name, rule in given.items():
+            if rule not in ("policy", "untrained") and not rule.startswith(("http://", "https://")):
+                raise ValueError(
+                    f"{name}: {rule!r} is neither policy nor untrained nor an address that begins with http"
+                )
+        return given
+
 
 @dataclass(frozen=True)
 class _Ended:
@@ -98,7 +120,9 @@ class ProgramEnv(ToolEnv):
         self._turns = 0
         self._earned = 0.0
         self._left_out: list[dict[str, Any]] = []
-        """Requests since the last turn that left none."""
+        """Requests since the last turn that left none; that turn shows them, or the first one."""
+        self._untrained = 0
+        """How many there were in a row."""
 
     @classmethod
     def uses_tools(cls) -> bool:
@@ -177,13 +201,18 @@ class ProgramEnv(ToolEnv):
                 self._history.add(asked.request, reply, self._turns)
                 self._turns += 1
             asked.reply.set_result(reply)
+        self._untrained = self._untrained + 1 if withdrawn else 0
+        if self._untrained > _MOST_UNTRAINED:
+            raise EpisodeError(f"the program asked {_MOST_UNTRAINED} times in a row for what is not trained")
         following = await self._happened.get()
-        info: dict[str, Any] = {"request": told}
-        if not withdrawn and self._left_out:
-            info["left_out"], self._left_out = self._left_out, []
+        info: dict[str, Any] = {} if withdrawn else {"request": told}
+        if self._left_out and (withdrawn or self._turns == 1):
+            info["left_out"] = list(self._left_out)
+        if not withdrawn:
+            self._left_out = []
         if self._program is not None and (output := self._program.output()):
             info["output"] = output
-        earned, self._earned = self._earned, 0.0
+        earned, self._earned = (self._earned, 0.0) if self._turns else (0.0, self._earned)
         if isinstance(following, Asked):
             step = Step(self._observe(following), reward=earned)
         else:

@@ -180,7 +180,7 @@ def test_nothing_is_trained_of_a_reply_that_nobody_reads(monkeypatch):
     trajectory = played(leaves, engine, monkeypatch)
     assert len(engine.requests) == 3
     assert [turn.segment for turn in trajectory.turns] == [0, 0]
-    assert trajectory.turns[1].info["left_out"][0]["why"] == "its client left"
+    assert trajectory.turns[0].info["left_out"][0]["why"] == "its client left"
 
 
 def test_a_call_that_is_only_spelled_is_text(monkeypatch):

@@ -28,7 +28,7 @@ class Client:
         self.http = httpx2.Client(base_url=base_url, headers=headers, timeout=60, verify=False)  # reads no certificates
 
     def post(self, messages: list[dict[str, Any]], headers: dict[str, str] | None = None, **fields: Any) -> Any:
-        body = {"model": "policy", "messages": messages, **fields}
+        body = {"model": "policy", "messages": messages} | fields
         return self.http.post("chat/completions", json=body, headers=headers or {})
 
     def ask(self, messages: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:

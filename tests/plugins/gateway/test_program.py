@@ -184,6 +184,45 @@ def test_rewards_of_turns_reach_their_turns(play_one):
     assert [turn.reward for turn in trajectory.turns] == [0.25, 1.5]
 
 
+def test_what_is_not_the_agents_work_leaves_no_turn(play_one):
+    def run(client, episode):
+        history = [user("one"), client.ask([user("one")])]
+        client.post([*history, user("Write a title.")])
+        client.ask([*history, user("two")])
+        client.post([user("Sum up")], model="summariser")
+        episode.reward(0.25)
+        return {"reward": 1, "answer": "Tavelo", "success": True}
+
+    trajectory = play_one(run, untrained=["^Write a title"], models={"sum*": "untrained"})
+    assert [turn.segment for turn in trajectory.turns] == [0, 0]
+    assert len(trajectory.segments) == 1
+    assert (trajectory.answer, trajectory.success, trajectory.reason) == ("Tavelo", True, "answer")
+    first, second = trajectory.turns
+    assert (first.reward, second.reward) == (0.0, 1.25)
+    assert [turn.info["left_out"][0]["reply"] for turn in trajectory.turns] == ["Tavelo", "Tavelo"]
+
+
+def test_a_model_that_is_elsewhere_is_asked_there(play_one):
+    answers = []
+
+    def judge(client, episode):
+        there = [user("Is it right?")]
+
+        def outer(inner_client, inner):
+            answers.append(inner_client.post(there, model="judge-1").json()["choices"][0]["message"]["content"])
+            inner_client.ask([user("Hi")])
+
+        options = {"models": {"judge*": episode.base_url}, "models_key": "KEY_OF_THE_JUDGE"}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("KEY_OF_THE_JUDGE", episode.api_key)
+            inner = play_one(outer, script=["Lorem"], **options)
+        assert (inner.reason, len(inner.turns)) == ("env", 1)
+
+    outside = play_one(judge, script=["It is."])
+    assert answers == ["It is."]
+    assert len(outside.turns) == 1
+
+
 def test_budgets_of_requests_hold(play_one):
     def run(client, episode):
         answer = client.post([user("Hi")], max_tokens=3, logprobs=True).json()
