@@ -22,12 +22,12 @@ from agent_r1_core.config.reward_checks import check_rewards
 from agent_r1_core.config.training_checks import check_training
 from agent_r1_core.config.yaml_text import dump
 from agent_r1_core.errors import ComponentLoadError, TaskError, UntrustedPlugin
+from agent_r1_core.plugins.sources import Candidate
 from agent_r1_core.plugins.trust import Trust, remember, shown
 
 if TYPE_CHECKING:
     from agent_r1_core.contracts.blocks import ComponentBlock
     from agent_r1_core.plugins import Registry
-    from agent_r1_core.plugins.sources import Candidate
 
 DEFAULT_RECIPE = "default"
 
@@ -149,6 +149,7 @@ def load_config(
         problems.add_text(text)
     _check_sections(draft, registry, problems)
     config, blocks = _validated(draft, registry, problems)
+    _admit_programs(blocks, draft, problems, trust or Trust())
     setup = Setup(config, blocks, registry, problems, training)
     check_setup(setup)
     check_rewards(setup)
@@ -204,6 +205,21 @@ def _add_plugins(draft: Draft, files: Sequence[str | Path]) -> None:
         draft.sources.pop(("plugins",), None)
         draft.sources["plugins", absolute.index(path)] = Source(f"-p {file}", override=True)
     draft.tree["plugins"] = absolute
+
+
+def _admit_programs(blocks: Sequence[ResolvedBlock], draft: Draft, problems: Problems, trust: Trust) -> None:
+    """Refuse programs of a recipe or run that are not trusted; those of the command line always are."""
+    named = {
+        Candidate("", "", text, content=text.encode()): (*block.key, option)
+        for block in blocks
+        for option, text in block.cls.programs(block.config).items()
+    }
+    chosen = [program for program, key in named.items() if draft.source(key).override]
+    remember(chosen)
+    for program in trust.refused([one for one in named if one not in chosen], "program"):
+        text = f"names a program that did not run here before, {shown(program)}; read it, then add --trust"
+        problems.add(named[program], text, UntrustedPlugin)
+    problems.raise_any()
 
 
 def _discover(

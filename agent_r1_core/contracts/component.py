@@ -92,6 +92,14 @@ class Component:
         return {}
 
     @classmethod
+    def programs(cls, config: Any) -> dict[str, str]:
+        """What options make it run of the user's own: option -> the command or function, in one line.
+
+        A recipe or a run that was made elsewhere may name them, so they need the permission that plugin files need.
+        """
+        return {}
+
+    @classmethod
     def unavailable(cls, config: Any) -> str | None:
         """Why this machine cannot run the component with these options (a missing package, for example) and what to do.
 

@@ -27,10 +27,10 @@ class Trust:
     confirm: Callable[[str], bool] | None = None
     """Asks the person at the terminal about the others; None: nobody can be asked, and they are refused."""
 
-    def refused(self, files: Sequence[Candidate]) -> list[Candidate]:
-        """The files that may not run; asks about those that are unknown. The others are remembered."""
+    def refused(self, files: Sequence[Candidate], what: str = "plugin file") -> list[Candidate]:
+        """Those that may not run; asks about what is unknown. The others are remembered."""
         unknown = [] if self.named else [file for file in files if not self._is_known(file)]
-        if unknown and self.confirm is not None and self.confirm(_question(unknown)):
+        if unknown and self.confirm is not None and self.confirm(_question(unknown, what)):
             unknown = []
         remember([file for file in files if file not in unknown])
         return unknown
@@ -58,8 +58,8 @@ def shown(file: Candidate) -> str:
     return f"{path} (SHA-256 {(file.file_hash or '')[:16]})"
 
 
-def _question(files: Sequence[Candidate]) -> str:
-    which = "this plugin file" if len(files) == 1 else "these plugin files"
+def _question(files: Sequence[Candidate], what: str) -> str:
+    which = f"this {what}" if len(files) == 1 else f"these {what}s"
     lines = "".join(f"\n  {shown(file)}" for file in files)
     return f"The recipe runs {which}, which did not run here before:{lines}\nIt can do whatever you can. Run it?"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -128,6 +129,13 @@ class ProgramEnv(ToolEnv):
     def uses_tools(cls) -> bool:
         """The program brings its own tools."""
         return False
+
+    @classmethod
+    def programs(cls, config: ProgramConfig) -> dict[str, str]:
+        """The command or the function, unless an installed plugin names it as its own."""
+        named = {"command": shlex.join(config.command or ()), "function": config.function or ""}
+        own = type(config).model_fields["function"].default
+        return {option: text for option, text in named.items() if text and text != own}
 
     @classmethod
     def unavailable(cls, config: ProgramConfig) -> str | None:

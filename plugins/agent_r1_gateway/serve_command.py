@@ -20,11 +20,16 @@ if TYPE_CHECKING:
 def serve(
     arguments: Arguments = None,
     model: ModelName = None,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free one.")] = 8710,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="0: any free one.")] = 8710,
     key: Annotated[
         str | None,
-        typer.Option(help="The API key that clients send (default: a new one, printed).", envvar="AGENT_R1_SERVE_KEY"),
+        typer.Option(
+            metavar="KEY",
+            help="The API key that clients send (default: a new one, printed).",
+            envvar="AGENT_R1_SERVE_KEY",
+            show_default=False,
+        ),
     ] = None,
     plugin: PluginFiles = None,
     disable_plugin: DisabledPlugins = None,

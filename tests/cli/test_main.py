@@ -139,7 +139,20 @@ def test_discovery_alone_does_without_pydantic() -> None:
     assert done.stdout == "False\n"
 
 
-COMMANDS = ("train", "eval", "compare", "rollout", "play", "runs", "metrics", "new", "plugins", "reproduce", "view")
+COMMANDS = (
+    "train",
+    "eval",
+    "compare",
+    "rollout",
+    "play",
+    "runs",
+    "metrics",
+    "new",
+    "plugins",
+    "reproduce",
+    "serve",
+    "view",
+)
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS, "plugins list", "plugins show", "plugins doctor"])

@@ -12,15 +12,20 @@ from typing import Any
 import httpx2
 import pytest
 from agent_r1_gateway.line import Line
+from agent_r1_gateway.serve_command import serve
 from agent_r1_gateway.server import Gateway
 from agent_r1_gateway.serving import Served
 from agent_r1_tool_formats.hermes import Hermes
 
 from agent_r1_core import EngineError, Sampling
 from agent_r1_core.chat import ChatTokenizer
-from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
+from agent_r1_core.testing import CommandContract, ScriptedPolicy, tiny_tokenizer
 
 from .conftest import Client, user
+
+
+class TestServe(CommandContract):
+    component = serve
 
 
 def served(policy: ScriptedPolicy, work: Callable[[Client], Any]) -> Any:

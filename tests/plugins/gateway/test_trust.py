@@ -1,0 +1,41 @@
+"""A recipe that was made elsewhere runs no program here, unless the user allows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core.config import load_config
+from agent_r1_core.errors import UntrustedPlugin
+from agent_r1_core.plugins.trust import Trust
+
+COMMAND = "env: {name: program, command: [sh, -c, 'echo harm']}"
+FUNCTION = 'env: {name: program, function: "os:getcwd"}'
+
+
+@pytest.fixture
+def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("AGENT_R1_STATE", str(tmp_path / "state"))
+    return tmp_path / "strange.yaml"
+
+
+@pytest.mark.parametrize("env", [COMMAND, FUNCTION])
+def test_a_program_of_a_recipe_is_allowed_once(recipe: Path, env: str) -> None:
+    recipe.write_text(f"extends: default\ntools: []\n{env}\n")
+    with pytest.raises(UntrustedPlugin, match="program that did not run here before, .* add --trust"):
+        load_config(recipe)
+    asked: list[str] = []
+    with pytest.raises(UntrustedPlugin):
+        load_config(recipe, trust=Trust(confirm=lambda question: bool(asked.append(question))))
+    assert "The recipe runs this program" in asked[0]
+    assert load_config(recipe, trust=Trust(named=True)).config.env.name == "program"
+    load_config(recipe)
+    recipe.write_text(recipe.read_text().replace("echo harm", "echo more").replace("getcwd", "getpid"))
+    with pytest.raises(UntrustedPlugin):
+        load_config(recipe)
+
+
+def test_a_program_of_the_command_line_is_the_users_own(recipe: Path) -> None:
+    own = ["env={name: program, command: [sh, -c, 'exit']}", "tools=[]"]
+    assert load_config("default", own).config.env.name == "program"
