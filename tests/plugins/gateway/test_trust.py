@@ -23,7 +23,7 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("env", [COMMAND, FUNCTION])
 def test_a_program_of_a_recipe_is_allowed_once(recipe: Path, env: str) -> None:
     recipe.write_text(f"extends: default\ntools: []\n{env}\n")
-    with pytest.raises(UntrustedPlugin, match="program that did not run here before, .* add --trust"):
+    with pytest.raises(UntrustedPlugin, match=r"program that did not run here before, .* add --trust"):
         load_config(recipe)
     asked: list[str] = []
     with pytest.raises(UntrustedPlugin):
