@@ -30,7 +30,7 @@ DisabledPlugins = Annotated[
     ),
 ]
 TrustFiles = Annotated[
-    bool, typer.Option("--trust", help="Run the plugin files that the recipe or run names, without asking.")
+    bool, typer.Option("--trust", help="Run the plugin files and programs that recipe or run name, without asking.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

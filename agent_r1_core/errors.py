@@ -6,7 +6,7 @@ AgentR1Error                 exit code 1: the work failed
 │   ├── UnknownComponent     3: no plugin offers that name
 │   ├── AmbiguousComponent   3: several plugins offer that name
 │   ├── ComponentLoadError   3: the component's target cannot be imported or is not what its spec says
-│   └── UntrustedPlugin      3: a recipe or a run names a plugin file that the user has not allowed
+│   └── UntrustedPlugin      3: a recipe or a run names a plugin file or program that the user has not allowed
 ├── RunError                 1: a run directory or checkpoint is missing, taken, broken or of another run
 │   └── NotOpened            1: what lies there is a pipe, a device, too long or a link; also an OSError, in all rooms
 ├── TaskError                1: a data set is missing, empty or malformed
@@ -90,7 +90,7 @@ class ComponentLoadError(PluginError):
 
 
 class UntrustedPlugin(PluginError):
-    """A recipe or a run names a plugin file that did not run here before, and nobody has allowed it."""
+    """A recipe or a run names a plugin file or a program that did not run here before, and nobody has allowed it."""
 
 
 class RunError(AgentR1Error):

@@ -127,13 +127,13 @@ def load_config(
         disabled: names of plugins not to load.
         folders: the folders of recipes with names; None: those of the package.
         training: False if nothing is trained; any sampling options are then allowed.
-        trust: which plugin files that the recipe names may run; None: those that ran here before.
+        trust: which plugin files and programs that the recipe names may run; None: those that ran here before.
         recorded: the plugins of the run whose configuration this is (its plugins.json).
 
     Raises:
         ConfigError: every problem on its own line, with key, source and what is allowed.
         PluginError: the same, when all problems are in components or plugins.
-        UntrustedPlugin: the recipe names a plugin file that may not run; nothing has been imported.
+        UntrustedPlugin: the recipe names a plugin file or a program that may not run; neither has been imported.
     """
     layers = read_layers(DEFAULT_RECIPE if recipe is None else recipe, folders)
     draft = Draft()

@@ -93,9 +93,9 @@ class Component:
 
     @classmethod
     def programs(cls, config: Any) -> dict[str, str]:
-        """What options make it run of the user's own: option -> the command or function, in one line.
+        """What options make it do beyond the run, such as start a command: option -> what, in one line.
 
-        A recipe or a run that was made elsewhere may name them, so they need the permission that plugin files need.
+        A recipe or a run that was made elsewhere may name that, so it needs the permission that plugin files need.
         """
         return {}
 

@@ -67,8 +67,8 @@ class Observation:
     """The messages follow the action of this turn, and what stands before it; None: the last one. If others followed
     that action already, a segment begins that repeats the ids up to there, with action mask 0."""
     request: RequestOptions | None = None
-    """None: as the environment says for all actions. A conversation that the chat template refuses then fails the
-    episode, and not the run, since it comes from outside."""
+    """None: as the environment says for all actions. Where it is given, messages come from outside: those that the chat
+    template refuses fail the episode, and not the run."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Which plugin files may run: those that this user named, trained with or allowed on this machine.
+"""Which plugin files and programs may run: those that this user named, trained with or allowed on this machine.
 
-A plugin file is a program, and a recipe or a run that was made elsewhere may name one. What ran here is remembered by
-path and content in the user's state folder, outside of runs and recipes.
+A recipe or a run that was made elsewhere may name some. What ran here is remembered by path and content, a program by
+its words, in the user's state folder, outside of runs and recipes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agent_r1_core.plugins.sources import Candidate
 
 @dataclass(frozen=True)
 class Trust:
-    """Which plugin files that a recipe or a run names may run; those that the command line names always may."""
+    """Which plugin files and programs of a recipe or a run may run; those that the command line names always may."""
 
     named: bool = False
     """All of them: the user trains this recipe, or says `--trust`."""
@@ -53,7 +53,7 @@ def remember(files: Sequence[Candidate]) -> None:
 
 
 def shown(file: Candidate) -> str:
-    """Path and hash of a plugin file, without characters that would steer a terminal."""
+    """Path and hash of a plugin file, or a program's words and hash, without characters that would steer a terminal."""
     path = file.value if file.value.isprintable() else ascii(file.value)
     return f"{path} (SHA-256 {(file.file_hash or '')[:16]})"
 

@@ -35,10 +35,12 @@ from agent_r1_gateway.history import History, Place
 from agent_r1_gateway.line import Asked, Line
 from agent_r1_gateway.program import Function, Process, Program, Result, function_named
 from agent_r1_gateway.server import Gateway, shared_gateway
-from agent_r1_gateway.speech import Thinking, arguments_of, messages_of, reply_of
+from agent_r1_gateway.speech import Thinking, messages_of, reply_of
 from agent_r1_gateway.wire import ChatRequest
 
 _MOST_UNTRAINED = 200
+_OURS = ("policy", "untrained")
+"""What the policy answers."""
 
 
 class ProgramConfig(EnvConfig):
@@ -89,7 +91,7 @@ class ProgramConfig(EnvConfig):
     @classmethod
     def _are_rules(cls, given: dict[str, str]) -> dict[str, str]:
         for name, rule in given.items():
-            if rule not in ("policy", "untrained") and not rule.startswith(("http://", "https://")):
+            if rule not in _OURS and not rule.startswith(("http://", "https://")):
                 raise ValueError(
                     f"{name}: {rule!r} is neither policy nor untrained nor an address that begins with http"
                 )
@@ -132,10 +134,18 @@ class ProgramEnv(ToolEnv):
 
     @classmethod
     def programs(cls, config: ProgramConfig) -> dict[str, str]:
-        """The command or the function, unless an installed plugin names it as its own."""
-        named = {"command": shlex.join(config.command or ()), "function": config.function or ""}
+        """The command or the function, unless an installed plugin names it as its own; what a command finds in its
+        environment; and where requests go, with which key of the user's."""
+        sent = [f"{name}={rule}" for name, rule in config.models.items() if rule not in _OURS]
+        key = [f"with the key in {config.models_key}"] if config.models_key else []
+        named = {
+            "command": shlex.join(config.command or ()),
+            "function": config.function or "",
+            "environment": shlex.join(f"{name}={value}" for name, value in config.environment.items()),
+            "models": " ".join([*sent, *key]) if sent else "",
+        }
         own = type(config).model_fields["function"].default
-        return {option: text for option, text in named.items() if text and text != own}
+        return {option: f"{option} {text}" for option, text in named.items() if text and text != own}
 
     @classmethod
     def unavailable(cls, config: ProgramConfig) -> str | None:
@@ -179,9 +189,7 @@ class ProgramEnv(ToolEnv):
         def ended(result: Result | Exception) -> None:
             later(happened.put_nowait, _Ended(result))
 
-        starting = self._program.start(self._told(task), self._gateway.address, line.key, ended)
-        if starting is not None:
-            await starting
+        await self._program.start(self._told(task), self._gateway.address, line.key, ended)
         first = await self._happened.get()
         if isinstance(first, _Ended):
             if isinstance(first.result, Exception):
@@ -194,9 +202,10 @@ class ProgramEnv(ToolEnv):
         asked, place = self._asked, self._place
         if asked is None or place is None or self._line is None:
             raise EpisodeError("environment program got an action that nobody asked for")
-        calls, withdrawn = list[CallRecord](), asked.listeners == 0 or self._is_untrained(asked.request)
+        calls, left = list[CallRecord](), asked.listeners == 0
+        withdrawn = left or self._is_untrained(asked.request)
         told = {"api": asked.api, "number": asked.number, "context": place.why, "retries": asked.retries}
-        if asked.listeners == 0:
+        if left:
             self._line.forget(asked)
             self._left_out.append(told | {"why": "its client left"})
         else:
@@ -205,7 +214,7 @@ class ProgramEnv(ToolEnv):
             if withdrawn:
                 self._left_out.append(told | {"why": "untrained", "reply": action.text})
             else:
-                calls = [CallRecord(call.name, arguments_of(call)) for call in reply.calls]
+                calls = [CallRecord(call.name, call.as_object) for call in reply.calls]
                 self._history.add(asked.request, reply, self._turns)
                 self._turns += 1
             asked.reply.set_result(reply)
@@ -272,7 +281,7 @@ class ProgramEnv(ToolEnv):
 
     def _elsewhere(self, model: str) -> Elsewhere | None:
         rule = self._rule(model)
-        return None if rule in ("policy", "untrained") else Elsewhere(rule, self.config.models_key)
+        return None if rule in _OURS else Elsewhere(rule, self.config.models_key)
 
     def _earn(self, reward: float) -> None:
         self._earned += reward

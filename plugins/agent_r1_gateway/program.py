@@ -73,11 +73,14 @@ class Result:
         return cls(reward, None if answer is None else str(answer), None if success is None else bool(success), numbers)
 
 
+Ended = Callable[[Result | Exception], None]
+
+
 class Program(Protocol):
     """One that plays an episode."""
 
-    def start(self, task: dict[str, Any], address: str, key: str, ended: Callable[[Result | Exception], None]) -> Any:
-        """Begin; `ended` is called once, in any thread. May be async."""
+    async def start(self, task: dict[str, Any], address: str, key: str, ended: Ended) -> None:
+        """Begin; `ended` is called once, in any thread."""
 
     def output(self) -> str:
         """What it printed since the last call, bounded."""
@@ -97,9 +100,7 @@ class Process:
         self._process: asyncio.subprocess.Process | None = None
         self._watching: asyncio.Task[None] | None = None
 
-    async def start(
-        self, task: dict[str, Any], address: str, key: str, ended: Callable[[Result | Exception], None]
-    ) -> None:
+    async def start(self, task: dict[str, Any], address: str, key: str, ended: Ended) -> None:
         text = json.dumps(task, ensure_ascii=False)
         where = self._folder / "task.json"
         where.write_text(text, encoding="utf-8")
@@ -125,9 +126,11 @@ class Process:
                     env={**os.environ, **own, **self._environment},
                     start_new_session=True,
                 )
-        except (OSError, ValueError) as error:
+        except BaseException as error:
             os.close(reading)
-            raise EpisodeError(f"the program {self._command[0]} cannot be started: {error}") from error
+            if isinstance(error, OSError | ValueError):
+                raise EpisodeError(f"the program {self._command[0]} cannot be started: {error}") from error
+            raise
         finally:
             os.close(writing)
         self._watching = asyncio.create_task(self._watch(self._process, reading, ended))
@@ -152,9 +155,7 @@ class Process:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, number)
 
-    async def _watch(
-        self, process: asyncio.subprocess.Process, printed: int, ended: Callable[[Result | Exception], None]
-    ) -> None:
+    async def _watch(self, process: asyncio.subprocess.Process, printed: int, ended: Ended) -> None:
         """Keep what is printed, and report the end."""
         loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(reader)
@@ -222,7 +223,7 @@ class Function:
         self._function = function
         self._reward = reward
 
-    def start(self, task: dict[str, Any], address: str, key: str, ended: Callable[[Result | Exception], None]) -> None:
+    async def start(self, task: dict[str, Any], address: str, key: str, ended: Ended) -> None:
         episode = Episode(task, f"{address}/v1", address, key, self._reward)
 
         def run() -> None:

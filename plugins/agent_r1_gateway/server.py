@@ -72,10 +72,6 @@ class Gateway:
         run = partial(self._server.run, sockets=[self._socket])
         threading.Thread(target=run, name="agent-r1 gateway", daemon=True).start()
 
-    def serve(self) -> None:
-        """Serve in this thread, until it is interrupted."""
-        self._server.run(sockets=[self._socket])
-
     def open(self, line: Line) -> None:
         """Let a program in, by the line's key."""
         self._lines[line.key] = line
@@ -110,7 +106,7 @@ class Gateway:
         return StreamingResponse(_stream(dialect, reply, asked_for), media_type="text/event-stream")
 
     async def _count(self, request: Request, dialect: Dialect) -> Response:
-        """An estimate: no model is asked, and the tokens of a reply are counted exactly."""
+        """An estimate by characters: the server knows no tokenizer."""
         self._line(request)
         asked_for = messages.count(_object(await _read(request)))
         characters = sum(len(message.text) for message in asked_for.messages) + len(json.dumps(asked_for.tools))

@@ -7,16 +7,16 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any, Literal
+from typing import Literal
 
 from agent_r1_core import Action, Markup, Message, ToolCall, ToolFormat, ToolResult
 from agent_r1_core.chat import without_thinking
+from agent_r1_core.chat.control import BREAK
 from agent_r1_gateway.wire import Call, ChatMessage, ChatRequest, Reply, TokenLogprob, read_arguments
 
 Thinking = Literal["separate", "text"]
 """Where a reply's reasoning goes: into the API's own field for it, or into the text, which every client keeps."""
 
-_BREAK = "\ufdd0"
 _END = "</think>"
 
 
@@ -46,7 +46,6 @@ def reply_of(
     form: ToolFormat | None,
     decode: Callable[[Sequence[int]], str],
     thinking: Thinking,
-    cached: int = 0,
 ) -> Reply:
     """An action as the reply to a request. Calls are read only where it has tools; malformed ones stay text."""
     said, thought = (action.protected or action.text), ""
@@ -73,15 +72,9 @@ def reply_of(
         cut=action.cut,
         stopped_by=stopped_by,
         prompt_tokens=action.prompt_tokens,
-        cached_tokens=cached,
         completion_tokens=len(action.ids),
         logprobs=tuple(TokenLogprob(decode([token]), logprob) for token, logprob in tokens),
     )
-
-
-def arguments_of(call: Call) -> dict[str, Any]:
-    """A call's arguments as an object."""
-    return {"input": call.arguments} if isinstance(call.arguments, str) else dict(call.arguments)
 
 
 def _action(message: ChatMessage, form: ToolFormat | None) -> str:
@@ -97,7 +90,7 @@ def _action(message: ChatMessage, form: ToolFormat | None) -> str:
 
 def _written(call: Call, form: ToolFormat) -> str:
     """A call as the format writes it; its tags are markup, and what stands between them is data."""
-    text = form.render_call(ToolCall(call.name, arguments_of(call)))
+    text = form.render_call(ToolCall(call.name, call.as_object))
     start, stop = text.find(">") + 1, text.rfind("<")
     return Markup(text, [(0, start), (stop, len(text))]) if 0 < start <= stop else text
 
@@ -117,4 +110,4 @@ def _call(call: ToolCall) -> Call:
 
 
 def _clean(text: str) -> str:
-    return text.replace(_BREAK, "")
+    return text.replace(BREAK, "")

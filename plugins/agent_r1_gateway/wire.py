@@ -27,6 +27,11 @@ class Call:
     """The object; the text itself where it is neither JSON nor a Python literal of an object, or nested too deep."""
     id: str = field(default="", compare=False)
 
+    @property
+    def as_object(self) -> dict[str, Any]:
+        """The arguments as an object, whatever they are."""
+        return {"input": self.arguments} if isinstance(self.arguments, str) else dict(self.arguments)
+
 
 @dataclass(frozen=True)
 class ChatMessage:
@@ -96,8 +101,6 @@ class Reply:
     stopped_by: str | None = None
     """The stop string that ended it."""
     prompt_tokens: int = 0
-    cached_tokens: int = 0
-    """Of the prompt: those that the conversation held before."""
     completion_tokens: int = 0
     logprobs: tuple[TokenLogprob, ...] = ()
 

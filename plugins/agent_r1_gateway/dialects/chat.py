@@ -257,7 +257,6 @@ def _usage(reply: Reply) -> dict[str, Any]:
         "prompt_tokens": reply.prompt_tokens,
         "completion_tokens": reply.completion_tokens,
         "total_tokens": reply.prompt_tokens + reply.completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": reply.cached_tokens},
     }
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from agent_r1_gateway.wire import DEEPEST, ChatRequest, Refused, Reply, too_deep
+from agent_r1_gateway.wire import ChatRequest, Refused, Reply
 
 
 class Effect(StrEnum):
@@ -37,12 +37,10 @@ def check_fields(body: Mapping[str, Any], table: Mapping[str, Field]) -> tuple[s
     """The fields of a request that have no effect.
 
     Raises:
-        Refused: a field asks for what the gateway cannot do, nests too deep, or is unknown.
+        Refused: a field asks for what the gateway cannot do, or is unknown.
     """
     ignored = []
     for name, value in body.items():
-        if too_deep(value):
-            raise Refused(f"{name} nests more than {DEEPEST} objects and arrays; send a flatter one", field=name)
         row = table.get(name)
         if row is None:
             raise Refused(f"the gateway does not know the field {name!r}; leave it out", field=name)

@@ -240,9 +240,9 @@ def write(reply: Reply, request: ChatRequest) -> dict[str, Any]:
         "stop_reason": reason,
         "stop_sequence": reply.stopped_by if reason == "stop_sequence" else None,
         "usage": {
-            "input_tokens": reply.prompt_tokens - reply.cached_tokens,
+            "input_tokens": reply.prompt_tokens,
             "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": reply.cached_tokens,
+            "cache_read_input_tokens": 0,
             "output_tokens": reply.completion_tokens,
         },
     }
@@ -278,8 +278,7 @@ def _deltas(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]
 
 def _input(call: Call) -> dict[str, Any]:
     """The arguments as an object of JSON, which has no infinite numbers."""
-    arguments = {"input": call.arguments} if isinstance(call.arguments, str) else dict(call.arguments)
-    found: dict[str, Any] = json.loads(json.dumps(arguments), parse_constant=lambda _: None)
+    found: dict[str, Any] = json.loads(json.dumps(call.as_object), parse_constant=lambda _: None)
     return found
 
 

@@ -36,7 +36,7 @@ def write(reply: Reply, request: ChatRequest) -> dict[str, Any]:
     """The reply as the API's JSON."""
     usage = {
         "input_tokens": reply.prompt_tokens,
-        "input_tokens_details": {"cached_tokens": reply.cached_tokens, "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
         "output_tokens": reply.completion_tokens,
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": reply.prompt_tokens + reply.completion_tokens,

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import httpx2
 import pytest
+from agent_r1_gateway.dialects.fields import Dialect
 from agent_r1_gateway.env import ProgramEnv
 from agent_r1_gateway.program import Episode
 from agent_r1_gateway.testing import play_programs
+from agent_r1_gateway.wire import Refused, Reply
 from agent_r1_tool_formats.hermes import Hermes
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from agent_r1_core import RewardFn, Task, Trajectory
 from agent_r1_core.rollout import RolloutResult
@@ -81,3 +89,40 @@ def play_one(play: Callable[..., RolloutResult]) -> Callable[..., Trajectory]:
         return trajectory
 
     return play_one
+
+
+def _frame(name: str | None, data: Any) -> str:
+    text = data if isinstance(data, str) else json.dumps(data)
+    return (f"event: {name}\n" if name else "") + f"data: {text}\n\n"
+
+
+@pytest.fixture
+def through_sdk() -> Callable[..., Any]:
+    """Run a function with a client of an SDK that is connected to a server with one answer."""
+
+    def ask(sdk: Any, base_url: str, dialect: Dialect, said: Reply, function: Callable[[Any], Any]) -> Any:
+        async def answer(http: Request) -> Response:
+            try:
+                request = dialect.read(await http.json())
+            except Refused as refused:
+                return JSONResponse(dialect.error(refused), refused.status)
+            if not request.stream:
+                return JSONResponse(dialect.write(said, request))
+            return Response(
+                "".join(_frame(*event) for event in dialect.events(said, request)), media_type="text/event-stream"
+            )
+
+        async def run() -> Any:
+            app = Starlette(routes=[Route(path, answer, methods=["POST"]) for path in dialect.PATHS])
+            async with sdk(
+                base_url=base_url,
+                api_key="k",
+                http_client=httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app)),
+                max_retries=0,
+                _strict_response_validation=True,
+            ) as client:
+                return await function(client)
+
+        return asyncio.run(run())
+
+    return ask

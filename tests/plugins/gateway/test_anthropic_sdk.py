@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from agent_r1_gateway.dialects import messages
-from agent_r1_gateway.wire import Call, ChatMessage, Refused, Reply
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from agent_r1_gateway.wire import Call, ChatMessage, Reply
 
 HELLO = {"role": "user", "content": "Hello"}
 QUESTION = {"model": "policy", "max_tokens": 50, "messages": [HELLO]}
 
 
 def reply(**fields: Any) -> Reply:
-    return Reply("r1", 1700000000, prompt_tokens=30, cached_tokens=20, completion_tokens=7, **fields)
+    return Reply("r1", 1700000000, prompt_tokens=30, completion_tokens=7, **fields)
 
 
 CALLS = (Call("search", {"q": "Käse \N{CHEESE WEDGE}", "n": 1.0, "deep": [None, True]}, "t1"), Call("now", {}, "t2"))
@@ -86,43 +82,9 @@ def test_a_stream_has_the_api_s_events():
     ]
 
 
-def app(said: Reply) -> Starlette:
-    """A server that has one answer."""
-
-    async def answer(http: Request) -> Response:
-        try:
-            request = messages.read(await http.json())
-        except Refused as refused:
-            return JSONResponse(messages.error(refused), refused.status)
-        if not request.stream:
-            return JSONResponse(messages.write(said, request))
-        texts = (f"event: {name}\ndata: {json.dumps(data)}\n\n" for name, data in messages.events(said, request))
-        return Response("".join(texts), media_type="text/event-stream")
-
-    return Starlette(routes=[Route(path, answer, methods=["POST"]) for path in messages.PATHS])
-
-
 @pytest.fixture
-def asking() -> Callable[..., Any]:
-    """Run a function with a client of the SDK that is connected to a server with one answer."""
-    anthropic = pytest.importorskip("anthropic")
-    httpx2 = pytest.importorskip("httpx2")
-
-    def ask(said: Reply, function: Callable[[Any], Any]) -> Any:
-        async def run() -> Any:
-            http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app(said)))
-            async with anthropic.AsyncAnthropic(
-                base_url="http://gateway",
-                api_key="k",
-                http_client=http,
-                max_retries=0,
-                _strict_response_validation=True,
-            ) as client:
-                return await function(client)
-
-        return asyncio.run(run())
-
-    return ask
+def asking(through_sdk: Callable[..., Any]) -> Callable[[Reply, Callable[[Any], Any]], Any]:
+    return partial(through_sdk, pytest.importorskip("anthropic").AsyncAnthropic, "http://gateway", messages)
 
 
 @pytest.mark.parametrize("where", ["anthropic.types", "anthropic.types.beta"])

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from agent_r1_gateway.dialects import chat
-from agent_r1_gateway.wire import Call, ChatMessage, Refused, Reply, TokenLogprob
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from agent_r1_gateway.wire import Call, ChatMessage, Reply, TokenLogprob
 
 HELLO = {"role": "user", "content": "Hello"}
 
@@ -23,7 +19,7 @@ def body(*messages: Any, **fields: Any) -> dict[str, Any]:
 
 
 def reply(**fields: Any) -> Reply:
-    return Reply("r1", 1700000000, prompt_tokens=30, cached_tokens=20, completion_tokens=7, **fields)
+    return Reply("r1", 1700000000, prompt_tokens=30, completion_tokens=7, **fields)
 
 
 CALLS = (
@@ -76,43 +72,9 @@ def test_log_probs_and_usage_come_where_they_are_asked_for():
     assert (last[1]["choices"], last[1]["usage"]["total_tokens"]) == ([], 37)
 
 
-def app(said: Reply) -> Starlette:
-    """A server that has one answer."""
-
-    async def answer(http: Request) -> Response:
-        try:
-            request = chat.read(await http.json())
-        except Refused as refused:
-            return JSONResponse(chat.error(refused), refused.status)
-        if not request.stream:
-            return JSONResponse(chat.write(said, request))
-        texts = (data if isinstance(data, str) else json.dumps(data) for _, data in chat.events(said, request))
-        return Response("".join(f"data: {text}\n\n" for text in texts), media_type="text/event-stream")
-
-    return Starlette(routes=[Route(path, answer, methods=["POST"]) for path in chat.PATHS])
-
-
 @pytest.fixture
-def asking() -> Callable[..., Any]:
-    """Run a function with a client of the SDK that is connected to a server with one answer."""
-    openai = pytest.importorskip("openai")
-    httpx2 = pytest.importorskip("httpx2")
-
-    def ask(said: Reply, function: Callable[[Any], Any]) -> Any:
-        async def run() -> Any:
-            http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app(said)))
-            async with openai.AsyncOpenAI(
-                base_url="http://gateway/v1",
-                api_key="k",
-                http_client=http,
-                max_retries=0,
-                _strict_response_validation=True,
-            ) as client:
-                return await function(client)
-
-        return asyncio.run(run())
-
-    return ask
+def asking(through_sdk: Callable[..., Any]) -> Callable[[Reply, Callable[[Any], Any]], Any]:
+    return partial(through_sdk, pytest.importorskip("openai").AsyncOpenAI, "http://gateway/v1", chat)
 
 
 def test_the_table_has_every_field_of_the_sdk():

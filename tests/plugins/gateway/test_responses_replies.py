@@ -40,7 +40,7 @@ BODY = {
     "metadata": {"run": "1"},
     "store": False,
 }
-REPLY = Reply("r1", 1_700_000_000, prompt_tokens=9, cached_tokens=4, completion_tokens=3)
+REPLY = Reply("r1", 1_700_000_000, prompt_tokens=9, completion_tokens=3)
 REPLIES = {
     "text": replace(REPLY, text="There."),
     "nothing": REPLY,

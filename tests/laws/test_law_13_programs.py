@@ -1,4 +1,4 @@
-"""A recipe that was made elsewhere runs no program here, unless the user allows it."""
+"""LAW 13: a recipe that was made elsewhere runs no program here and sends nothing away, unless the user allows it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from agent_r1_core.plugins.trust import Trust
 
 COMMAND = "env: {name: program, command: [sh, -c, 'echo harm']}"
 FUNCTION = 'env: {name: program, function: "os:getcwd"}'
+OWN = 'env: {name: program, function: "agent_r1_gateway.testing:echo"'
+MODELS = OWN + ", models: {judge: 'https://one.example'}, models_key: SECRET}"
+ENVIRONMENT = "env: {name: program, command: [python, agent.py], environment: {PYTHONSTARTUP: /one.py}}"
 
 
 @pytest.fixture
@@ -20,7 +23,7 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "strange.yaml"
 
 
-@pytest.mark.parametrize("env", [COMMAND, FUNCTION])
+@pytest.mark.parametrize("env", [COMMAND, FUNCTION, MODELS, ENVIRONMENT])
 def test_a_program_of_a_recipe_is_allowed_once(recipe: Path, env: str) -> None:
     recipe.write_text(f"extends: default\ntools: []\n{env}\n")
     with pytest.raises(UntrustedPlugin, match=r"program that did not run here before, .* add --trust"):
@@ -28,10 +31,14 @@ def test_a_program_of_a_recipe_is_allowed_once(recipe: Path, env: str) -> None:
     asked: list[str] = []
     with pytest.raises(UntrustedPlugin):
         load_config(recipe, trust=Trust(confirm=lambda question: bool(asked.append(question))))
-    assert "The recipe runs this program" in asked[0]
+    assert "The recipe runs th" in asked[0]
     assert load_config(recipe, trust=Trust(named=True)).config.env.name == "program"
     load_config(recipe)
-    recipe.write_text(recipe.read_text().replace("echo harm", "echo more").replace("getcwd", "getpid"))
+    other = {"echo harm": "echo more", "getcwd": "getpid", "one.": "two."}
+    text = recipe.read_text()
+    for old, new in other.items():
+        text = text.replace(old, new)
+    recipe.write_text(text)
     with pytest.raises(UntrustedPlugin):
         load_config(recipe)
 
