@@ -148,6 +148,15 @@ class World:
         step: Step = await self.call(self._made.step, action, convert=step_of)
         return step
 
+    @property
+    def abandons(self) -> bool:
+        """Whether it may call a request off."""
+        return type(self._made).abandoned is not ToolEnv.abandoned
+
+    def abandoned(self) -> Awaitable[None]:
+        """Return when it calls the last request off."""
+        return self._made.abandoned()
+
     async def close(self) -> None:
         """Close the environment, if there is one, and give the thread back."""
         with self._handing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import textwrap
 import threading
@@ -334,6 +335,10 @@ def test_a_command_gets_its_task_in_four_ways_and_prints_its_result(play_one, tm
     assert trajectory.turns[0].info["output"].startswith("asking\n")
 
 
+SLEEP = ["sleep", f"77.{os.getpid()}"]
+"""No other test's."""
+
+
 @pytest.mark.parametrize(
     ("code", "status", "reason"),
     [
@@ -343,7 +348,7 @@ def test_a_command_gets_its_task_in_four_ways_and_prints_its_result(play_one, tm
         ("import signal; signal.signal(15, signal.SIG_IGN)\nwhile True: ask('Hi')", EndStatus.TRUNCATED, "max_turns"),
         ("ask('Hi')\nfor _ in range(20000): print('x' * 99)", EndStatus.TERMINATED, "env"),
         (
-            "import subprocess; subprocess.Popen(['sleep', '77'])\nask('Hi'); print(1)",
+            f"import subprocess; subprocess.Popen({SLEEP})\nask('Hi'); print(1)",
             EndStatus.TERMINATED,
             "env",
         ),
@@ -355,8 +360,8 @@ def test_a_command_that_misbehaves_ends_with_its_reason(play_one, tmp_path, code
     trajectory = play_one(command=command(tmp_path, code), timeout=1 if "600" in code else 60, max_turns=3)
     assert status is None or trajectory.status is status, trajectory.reason
     assert reason in trajectory.reason
-    if "'77'" in code:
-        assert not _running("sleep\x0077")
+    if str(SLEEP) in code:
+        assert not _running("\0".join(SLEEP))
 
 
 def _running(wanted: str) -> bool:
