@@ -75,6 +75,8 @@ class ToolTexts:
     def __init__(self, tokenizer: ChatTokenizer, tool_format: ToolFormat | None) -> None:
         self._tokenizer = tokenizer
         self._tool_format = tool_format
+        if tool_format is not None:
+            tool_format.attach(tokenizer)
         self._last: tuple[bytes, Described] = (b"", ([], ""))
 
     def describe(self, given: Any) -> Described:

@@ -51,7 +51,7 @@ class ProgramConfig(EnvConfig):
     file AGENT_R1_TASK. It runs in an empty temporary folder, so give paths as absolute ones."""
     function: str | None = None
     """`package.module:function`, sync or async; it gets an `Episode` and returns the result."""
-    format: ToolFormatBlock = ToolFormatBlock(name="hermes")
+    format: ToolFormatBlock = ToolFormatBlock(name="native")
     """How the model writes calls of the tools that requests bring: a tool format by name, or `{name: ..., option:
     value}`."""
     thinking: Thinking = "separate"

@@ -6,6 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
 from itertools import groupby
 from typing import Literal
 
@@ -53,6 +54,8 @@ def reply_of(
         thought, said = _split(said)
     calls: list[ToolCall] = []
     if form is not None and request.tools:
+        form = copy(form)
+        form.bind(request.tools)
         parsed = form.parse(said)
         calls = parsed.calls
         if calls and parsed.text is not None:

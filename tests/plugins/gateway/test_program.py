@@ -10,8 +10,11 @@ import threading
 from pathlib import Path
 
 import pytest
+from agent_r1_gateway.speech import reply_of
+from agent_r1_gateway.wire import ChatMessage, ChatRequest
+from agent_r1_tool_formats.search_tags import SearchTags
 
-from agent_r1_core import EndStatus
+from agent_r1_core import Action, EndStatus
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
 
@@ -386,3 +389,12 @@ def test_256_functions_at_once_are_kept_apart(play):
     result = play(run, script=lambda cue: cue.prompt.rpartition("I am ")[2].partition("<")[0], tasks=tasks)
     assert [one.answer for one in result.trajectories] == [task.id for task in tasks]
     assert all(len(one.segments) == 1 and len(one.turns) == 3 for one in result.trajectories)
+
+
+def test_a_format_learns_the_tools_of_each_request():
+    properties = {"who": {"type": "string"}}
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"properties": properties}}}
+    request, form = ChatRequest("policy", (ChatMessage("user", "Hi"),), (tool,)), SearchTags()
+    reply = reply_of(Action("<search>Karimo</search>"), request, form, str, "separate")
+    assert [(call.name, call.arguments) for call in reply.calls] == [("look", {"who": "Karimo"})]
+    assert form.parse("<search>it</search>").calls[0].name == "search", "requests share the format itself"
