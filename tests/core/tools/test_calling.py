@@ -106,27 +106,8 @@ def test_what_an_authors_task_raises_does_not_end_the_event_loop(fatal: type[Bas
     assert call(leaves_a_task) == f"{fatal.__name__} was raised (3)"
 
 
-async def cancels_itself() -> None:
-    raise asyncio.CancelledError
-
-
 def runs_out() -> None:
     raise TimeoutError("the server did not answer")
-
-
-@pytest.mark.parametrize(
-    ("function", "kind", "text"),
-    [
-        (runs_out, TimeoutError, "the server did not answer"),
-        (exits, RuntimeError, r"SystemExit was raised \(3\)"),
-        (cancels_itself, RuntimeError, "it cancelled itself"),
-    ],
-)
-def test_what_an_author_raises_is_neither_our_time_out_nor_our_end(
-    function: Callable[[], Any], kind: type[Exception], text: str
-) -> None:
-    with pytest.raises(kind, match=text):
-        call(function)
 
 
 def reads(text: str) -> Any:

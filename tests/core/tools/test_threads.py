@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from agent_r1_core.tools import threads
-from agent_r1_core.tools.threads import CallTimeout, LeftBehind, ThreadPool, TooManyLeft
+from agent_r1_core.tools.threads import CallTimeout, ThreadPool
 
 
 def test_a_lane_keeps_its_thread_until_a_call_hangs():
@@ -54,22 +54,6 @@ def test_what_a_call_raises_after_it_was_given_up_is_not_reported_as_forgotten()
     assert reported == []
 
 
-def test_all_calls_that_wait_for_room_share_one_look(monkeypatch):
-    looks = []
-    monkeypatch.setattr(threads, "LEFT_SECONDS", 0.2)
-    monkeypatch.setattr(LeftBehind, "_too_many", lambda self: looks.append(True) or "too many")
-
-    async def work() -> list[BaseException]:
-        left = LeftBehind()
-        for _ in range(threads.MOST_LEFT):
-            left.add(threading.Thread(), "search")
-        return await asyncio.gather(*(left.wait_for_room() for _ in range(100)), return_exceptions=True)
-
-    refused = asyncio.run(work())
-    assert all(isinstance(error, TooManyLeft) for error in refused)
-    assert len(looks) < 20
-
-
 def test_a_narrow_pool_waits_without_counting_the_wait():
     """An hour goes by on the loop's clock while the only thread is taken."""
     release = threading.Event()
@@ -86,15 +70,6 @@ def test_a_narrow_pool_waits_without_counting_the_wait():
         return await first + await second
 
     assert asyncio.run(work()) == 2
-
-
-def test_the_pool_serves_one_loop_after_another():
-    pool = ThreadPool(1)
-
-    async def work() -> int:
-        return sum(await asyncio.gather(*(pool.run(lambda: 1) for _ in range(3))))
-
-    assert [asyncio.run(work()), asyncio.run(work())] == [3, 3]
 
 
 def test_a_cancelled_call_leaves_the_pool_usable():
