@@ -222,10 +222,9 @@ def test_a_turn_says_which_weights_sampled_it_and_a_group_whether_it_mixes() -> 
 
         async def generate(self, request: Request) -> Generation:
             made, (_, task, *_) = await super().generate(request), request.episode.split("/")
-            last = {"q1": ((7, 2), (8, len(made.ids) - 2)), "q2": ((7, 1),)}.get(task)
-            return replace(
-                made, version=7, versions=last if last and "response" in TOKENIZER.decode(request.ids) else ()
-            )
+            spans = {"q1": ((7, 2), (8, len(made.ids) - 2)), "q2": ((7, 1),)}.get(task, ())
+            last = "<tool_response>" in TOKENIZER.decode(request.ids)
+            return replace(made, version=7, versions=spans if last else ())
 
     result = Stage(Updated(SEARCH), [lookup()], max_retries=0).play(questions(3))
     assert [group.versions for group in result.groups] == [{7}, {7, 8}]

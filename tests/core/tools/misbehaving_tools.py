@@ -69,7 +69,6 @@ def fail(kind: str) -> str:
     errors: dict[str, BaseException] = {
         "value": ValueError("no such page\nat all"),
         "tool": ToolError("the page is gone; ask for another"),
-        "exit": SystemExit(3),
     }
     raise errors[kind]
 

@@ -85,7 +85,6 @@ def of_episodes(runner: ToolRunner, call: ToolCall, episodes: str) -> list[Any]:
         ),
         (("fail", {"kind": "tool"}), "Error: the page is gone; ask for another"),
         (("fail", {"kind": "value"}), "Error: fail failed with ValueError: no such page at all."),
-        (("fail", {"kind": "exit"}), "Error: fail failed with SystemExit: 3."),
     ],
 )
 def test_what_goes_wrong_is_one_sentence(call, text):
