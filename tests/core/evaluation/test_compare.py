@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -73,25 +72,6 @@ def test_several_pairs_are_corrected() -> None:
     assert found.differences[0].p_holm == pytest.approx(3 * found.differences[0].p, rel=0.5)
     assert holm([0.01, 0.04, 0.03, None]) == pytest.approx([0.03, 0.06, 0.06, None])
     assert holm([0.6, 0.9]) == [1.0, 1.0]
-
-
-@pytest.mark.parametrize(("seeds", "spread"), [(1, 0.0), (3, 0.0), (3, 0.15)])
-def test_policies_that_are_equally_good_seem_to_differ_in_one_case_of_twenty(
-    seeds: int, spread: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("agent_r1_core.evaluation.paired.RESAMPLES", 500)
-    rng, false, experiments = random.Random(5), 0, 60
-    recorded = result([episode("q", True)]).recorded
-    for _ in range(experiments):
-        hard = [rng.uniform(-0.3, 0.3) for _ in range(50)]
-        arms = []
-        for name in "ab":
-            skills = [rng.uniform(-spread, spread) for _ in range(seeds)]
-            seeds_played = [[rng.random() < 0.5 + task + skill for task in hard] for skill in skills]
-            played = [[episode(f"q{i}", right) for i, right in enumerate(rights)] for rights in seeds_played]
-            arms.append(Arm(name, [ResultFile(Path("eval.json"), recorded, episodes) for episodes in played]))
-        false += compare(arms).differences[0].p < 0.05
-    assert false / experiments <= 0.1
 
 
 def test_seeds_that_differ_hide_what_one_seed_would_show() -> None:
