@@ -102,14 +102,6 @@ def test_closing_never_opens_a_segment(chat_tokenizer):
     assert len(conversation.segments) == 1
 
 
-def test_a_new_context_without_a_value_to_read_is_left_out(chat_tokenizer):
-    tokenizer = chat_tokenizer("qwen25")
-    ended, goes_on = played(tokenizer), played(tokenizer)
-    assert not ended.close_with([QUESTION], new_context=True)
-    assert goes_on.close_with([QUESTION], new_context=True, continues=True)
-    assert (len(ended.segments), len(goes_on.segments)) == (1, 2)
-
-
 def test_a_refused_conversation_is_one_sentence(chat_tokenizer):
     conversation = Conversation(chat_tokenizer("strict"))
     with pytest.raises(

@@ -27,7 +27,7 @@ def episodes(right: int, n: int, set_name: str = "") -> list[EpisodeRecord]:
     for index in range(n):
         task = make_task(f"{set_name}{index}", "Where?", ("Rome",), metadata={"hops": 1 + index % 2, "path": ["Rome"]})
         for sample in range(2):
-            answer = "Rome" if index < right else "Oslo\ud800" if sample else None
+            answer = "Rome" if index < right else "Oslo" if sample else None
             rewards = {"shaped": index / 7}
             made = make_trajectory(task=task, sample=sample, answer=answer, rewards=rewards, reward=index / 7)
             made.turns[0].calls = [CallRecord("wiki_search", error="away" if sample else None)]

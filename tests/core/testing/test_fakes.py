@@ -33,14 +33,6 @@ def test_a_model_folder_loads_and_repeats(tmp_path: Path) -> None:
         assert loaded.chat_template == tiny_tokenizer().chat_template
 
 
-def test_a_trajectory_holds_its_spans() -> None:
-    trajectory = make_trajectory([((1, 2), (3,)), ((4,), (5, 6))], closing=(7,), new_segment_at={1}, reward=1.0, seed=5)
-    assert [segment.ids for segment in trajectory.segments] == [[1, 2, 3], [4, 5, 6, 7]]
-    assert [segment.mask for segment in trajectory.segments] == [[0, 0, 1], [0, 1, 1, 0]]
-    assert [(turn.segment, turn.start, turn.stop) for turn in trajectory.turns] == [(0, 2, 3), (1, 1, 3)]
-    assert (trajectory.total_reward, trajectory.action_tokens, trajectory.seed) == (1.0, 3, 5)
-
-
 def test_an_unknown_field_of_a_trajectory_is_refused() -> None:
     with pytest.raises(TypeError, match="no field 'sede'"):
         make_trajectory(sede=5)

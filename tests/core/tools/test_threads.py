@@ -49,6 +49,15 @@ def test_a_narrow_pool_waits_without_counting_the_wait():
     assert asyncio.run(work()) == 2
 
 
+def test_the_pool_serves_one_loop_after_another():
+    pool = ThreadPool(1)
+
+    async def work() -> int:
+        return sum(await asyncio.gather(*(pool.run(lambda: 1) for _ in range(3))))
+
+    assert [asyncio.run(work()), asyncio.run(work())] == [3, 3]
+
+
 def test_a_cancelled_call_leaves_the_pool_usable():
     begun, release = threading.Event(), threading.Event()
 

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import bad_tools
@@ -221,6 +222,16 @@ def test_further_processes_that_cannot_start_are_told_once_and_not_tried_without
     assert not any(answer.error for answer in asyncio.run(work()))
     assert (tmp_path / "notes").read_text().split().count("opened") <= 4
     assert caplog.text.count("a process of tool orderly is missing") == 1
+
+
+def test_starts_that_fail_wait_longer_each_time_and_are_told_once(monkeypatch, caplog):
+    monkeypatch.setattr(isolated, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    lookup, waits = isolated.IsolatedTool(made("lookup")["lookup"], 4, ToolLimits()), []
+    for _ in range(8):
+        lookup._fail("out of memory")
+        waits.append(lookup._next_start - 100.0)
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert caplog.text.count("a process of tool lookup is missing (out of memory); its calls share the others") == 1
 
 
 def test_a_process_imports_nothing_from_the_folder_that_it_starts_in(tmp_path, monkeypatch):
