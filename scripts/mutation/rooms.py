@@ -78,6 +78,7 @@ ROOMS = (
             "tests/core/chat",
             "tests/laws/test_law_01_what_was_sampled_is_trained.py",
             "tests/laws/test_law_01_data_is_no_markup.py",
+            "tests/laws/test_law_01_programs.py",
         ),
     ),
     Room("health", ("agent_r1_core/health/*.py",), ("tests/core/health",), without="the_table_has"),

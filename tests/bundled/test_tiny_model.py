@@ -38,13 +38,6 @@ def test_its_card_states_figures_that_leave_something_to_learn(folder: Path) -> 
     assert figures["greedy exact match, 2 hops, tool finds nothing"] == 0.0
 
 
-def test_its_config_agrees_with_its_tokenizer(folder: Path, tokenizer: PreTrainedTokenizerFast) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    assert config["vocab_size"] == len(tokenizer)
-    assert config["eos_token_id"] == tokenizer.eos_token_id
-    assert config["pad_token_id"] == tokenizer.pad_token_id
-
-
 @torch.inference_mode()
 def greedy(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, prompt: str) -> str:
     ids = tokenizer.encode(prompt, add_special_tokens=False, return_tensors="pt")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
-from transformers import PreTrainedTokenizerFast
 
 from agent_r1_core.evaluation.evaluator import EvaluationPlan
 from agent_r1_core.training.api import evaluate, resolve
@@ -56,19 +54,6 @@ def test_it_crosses_the_lake_only_by_chance_and_tries_every_direction(play: Call
     assert sum(bool(episode.success) for episode in episodes) / len(episodes) < 0.25
     said = {turn.text for episode in episodes for turn in episode.turns}
     assert {f"<answer>{name}</answer>" for name in ("left", "down", "right", "up")} <= said
-
-
-def test_it_has_the_shape_of_the_first_model_and_a_tokenizer_of_its_own(worlds_folder: Path, folder: Path) -> None:
-    config, first = (json.loads((path / "config.json").read_text()) for path in (worlds_folder, folder))
-    for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "dtype"):
-        assert config[key] == first[key]
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(worlds_folder)
-    assert (config["vocab_size"], config["eos_token_id"]) == (len(tokenizer), tokenizer.eos_token_id)
-    text = "P_O_\n√X#S\nat 0 0: left # down O right _ up #"
-    ids = tokenizer.encode(text, add_special_tokens=False)
-    assert tokenizer.decode(ids) == text
-    assert len(ids) == 4 + 1 + 4 + 1 + 5
-    assert sum(path.stat().st_size for path in worlds_folder.iterdir()) <= 8 * 2**20
 
 
 def test_its_card_states_what_it_can_do(worlds_folder: Path) -> None:

@@ -15,11 +15,6 @@ from agent_r1_core.learning.batch import Advantages, Batch
 from agent_r1_core.learning.loss import LossTerms, LossTokens
 
 
-def test_help_shows_the_texts_of_attributes() -> None:
-    (line,) = [line for line in pydoc.render_doc(Step).splitlines() if line.startswith(" |      terminated: ")]
-    assert line.endswith("The episode came to its own end.")
-
-
 @pytest.mark.parametrize(
     ("name", "attribute", "text"),
     [

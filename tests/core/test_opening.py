@@ -117,14 +117,6 @@ def test_a_folder_that_is_written_has_no_way_out(tmp_path: Path) -> None:
     opening.check_inside(folder / "missing", outside, folder)
 
 
-def test_own_files_are_written(tmp_path: Path) -> None:
-    for flags, text in ((os.O_CREAT, b"one"), (os.O_APPEND, b"two"), (os.O_TRUNC, b"three")):
-        handle = opening.open_to_write(tmp_path / "file", os.O_WRONLY | flags)
-        os.write(handle, text)
-        os.close(handle)
-    assert (tmp_path / "file").read_bytes() == b"three"
-
-
 def test_it_says_what_the_system_says_of_missing_files_and_folders(tmp_path: Path) -> None:
     for read in (opening.open_to_read, opening.check_regular):
         with pytest.raises(FileNotFoundError):

@@ -45,17 +45,14 @@ def test_a_folder_is_read_as_the_hub_lays_data_sets_out(tmp_path: Path, monkeypa
     [
         ("data.json", b'{"question": "?"}', "holds one JSON object, not a list"),
         ("data.json", b'[{"question": ', "is not JSON at line 1"),
-        ("data.json", b"[]", "holds no record"),
         ("data.jsonl", b'{"a": 1}\n{"a": ', "line 2 of .* is not JSON"),
         ("data.jsonl", b"\n\n", "holds no record"),
         ("data.jsonl", b'{"a": "\xff"}', "is not UTF-8 text at byte 7"),
         ("data.jsonl", b"1\n" + b"[" * 100_000, "line 2 of .* is nested too deeply; repair or remove it"),
         ("data.jsonl", b"9" * 10_000, "line 1 of .* holds a number with too many digits; repair or remove it"),
         ("data.json", b"[" * 100_000, "data.json is nested too deeply; repair or fetch it again"),
-        ("data.json", b"[" + b"9" * 10_000 + b"]", "data.json holds a number with too many digits"),
         ("data.parquet", b"PAR0", "is not a readable Parquet file"),
         ("data.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 99, mtime=0)[:-12], r"data.jsonl.gz is damaged or cut off"),
-        ("data.jsonl.gz", b"plain", r"data.jsonl.gz is damaged or cut off"),
         ("data.json", b'{"a": 1}\n{"a": ', "line 2 of .* is not JSON"),
         ("data.tsv", b"a,b", "is not one of .json, .jsonl, .jsonl.gz, .parquet, .csv"),
         ("data.csv", b"a,b\n1,\xff", "is not UTF-8 text at byte 6"),
@@ -178,11 +175,9 @@ def test_options_of_the_hub_are_idle_beside_a_path_and_a_seed_without_a_draw() -
     ("record", "sentence"),
     [
         ({"question": " "}, "record 7 has an empty 'question'; fill it in, or leave the record out"),
-        ({"question": None}, "record 7 has an empty 'question'"),
         ({"question": 3}, "record 7 has no text under 'question' (what stands there is of type int); give a file"),
         ({"text": ""}, "record 7 has no text under 'question' (it has keys ['text']); give a file"),
         ("text", "record 7 has no text under 'question' (the record is a str, not an object with keys); give a file"),
-        (None, "record 7 has no text under 'question' (the record is a NoneType, not an object with keys)"),
     ],
 )
 def test_a_record_without_the_text_is_named(record: Any, sentence: str) -> None:

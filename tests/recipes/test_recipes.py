@@ -53,12 +53,6 @@ def test_a_shipped_recipe_sets_no_option_without_effect(name: str, root: Path, t
     load_config(name, NEEDS.get(name, []), folders=[tmp_path / "recipes"])
 
 
-def test_an_override_may_make_a_shipped_value_idle() -> None:
-    """Switching evaluation off is no error because the default recipe says how to evaluate."""
-    resolved = load_config("default", ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false"])
-    assert not resolved.config.evaluation.at_end
-
-
 def test_training_and_evaluation_of_the_default_recipe_share_no_task() -> None:
     resolved = load_config("default", ["tasks.train.size=50", "tasks.eval.size=50"])
     tasks = resolved.config.tasks

@@ -3,20 +3,8 @@
 from __future__ import annotations
 
 import os
-import select
-import signal
 import subprocess
-import sys
 from pathlib import Path
-
-import pytest
-
-WAITS = """
-import os, signal, sys
-signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(7))
-print(os.getpid(), flush=True)
-signal.pause()
-"""
 
 
 def test_a_program_has_what_python_gives_it(warm: Path, tmp_path: Path) -> None:
@@ -36,13 +24,3 @@ def test_a_program_has_what_python_gives_it(warm: Path, tmp_path: Path) -> None:
         assert subprocess.run([warm, *call], capture_output=True).returncode == 0
     failed = subprocess.run([warm, "-c", "1 / 0"], capture_output=True, text=True)
     assert (failed.returncode, failed.stderr.splitlines()[-1]) == (1, "ZeroDivisionError: division by zero")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="there is no warm Python")
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 7), (signal.SIGKILL, -signal.SIGKILL)])
-def test_a_signal_reaches_the_program(warm: Path, number: int, status: int) -> None:
-    with subprocess.Popen([warm, "-c", WAITS], stdout=subprocess.PIPE, text=True) as command:
-        program = os.pidfd_open(int(command.stdout.readline()))
-        command.send_signal(number)
-        assert command.wait(60) == status
-    assert select.select([program], [], [], 60)[0], "it goes on"

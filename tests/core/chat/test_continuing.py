@@ -32,45 +32,6 @@ def begun(tokenizer):
     return conversation
 
 
-def test_the_last_action_is_continued_in_place(tokenizer):
-    plain, named = begun(tokenizer), begun(tokenizer)
-    plain.observe([user("more")])
-    named.observe([user("more")], after=0)
-    assert named.segments == plain.segments
-    assert len(named.segments) == 1
-
-
-def test_two_conversations_take_turns(tokenizer):
-    conversation = begun(tokenizer)
-    conversation.observe([user("another talk")], new_context=True)
-    say(conversation, tokenizer, "second")
-    before = [list(segment.ids) for segment in conversation.segments]
-    conversation.observe([user("more")], after=0)
-    assert conversation.context[: len(before[0])] == before[0]
-    segment, start, stop, _ = say(conversation, tokenizer, "third")
-    conversation.observe([user("and more")], after=1)
-    assert conversation.context[: len(before[1])] == before[1]
-    assert (segment, len(conversation.segments)) == (0, 2)
-    assert tokenizer.decode(conversation.segments[0].ids[start:stop]) == "third<|im_end|>"
-
-
-def test_a_fork_repeats_the_ids_and_trains_them_once(tokenizer):
-    conversation = begun(tokenizer)
-    first = list(conversation.segments[0].ids)
-    conversation.observe([user("one way")])
-    say(conversation, tokenizer, "second")
-    conversation.observe([user("another way")], after=0)
-    say(conversation, tokenizer, "third")
-    trained, forked = conversation.segments
-    assert forked.ids[: len(first)] == first
-    assert not any(forked.mask[: len(first)])
-    assert forked.prompt_length > len(first)
-    sampled = [index for index, kept in zip(forked.ids, forked.mask, strict=True) if kept]
-    assert tokenizer.decode(sampled) == "third<|im_end|>"
-    assert "one way" not in tokenizer.decode(forked.ids)
-    assert sum(trained.mask) == len("first") + len("second") + 2
-
-
 def test_other_tools_open_a_segment(tokenizer):
     conversation = begun(tokenizer)
     conversation.observe([user("more")], after=0, tools=([SCHEMA], ""))

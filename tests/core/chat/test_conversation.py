@@ -58,15 +58,6 @@ def test_another_end_token_than_the_templates_stays_an_action(chat_tokenizer):
     assert tokenizer.decode(segment.ids[stop:]).startswith("<|im_end|>\n<|im_start|>user")
 
 
-def test_kept_thinking_stays_in_one_segment(chat_tokenizer):
-    tokenizer = chat_tokenizer("qwen3")
-    conversation = Conversation(tokenizer)
-    conversation.observe([QUESTION])
-    say(conversation, tokenizer, "<think>hm</think>\nLooking.")
-    conversation.observe([{"role": "tool", "content": "Born in Tavelo."}])
-    assert len(conversation.segments) == 1
-
-
 @pytest.mark.parametrize(("text", "segments"), [("padded  ", 2), ("clean", 1)])
 def test_a_trimming_template_opens_a_segment_only_where_it_trimmed(chat_tokenizer, text, segments):
     tokenizer = chat_tokenizer("trimming")
@@ -102,16 +93,6 @@ def test_what_exceeds_the_limit_changes_nothing(chat_tokenizer):
     assert conversation.observe([{"role": "user", "content": "x"}], limit=len(before) + 400)
 
 
-def test_an_episode_may_close_with_messages(chat_tokenizer):
-    tokenizer = chat_tokenizer("qwen25")
-    ended, goes_on = played(tokenizer), played(tokenizer)
-    start = len(ended.context)
-    assert ended.close_with([{"role": "user", "content": "Thanks."}])
-    assert goes_on.close_with([{"role": "user", "content": "Thanks."}], continues=True)
-    assert tokenizer.decode(ended.context[start:]) == "\n<|im_start|>user\nThanks.<|im_end|>\n"
-    assert tokenizer.decode(goes_on.context[start:]).endswith("<|im_start|>assistant\n")
-
-
 def test_closing_never_opens_a_segment(chat_tokenizer):
     tokenizer = chat_tokenizer("qwen3")
     conversation = Conversation(tokenizer)
@@ -119,14 +100,6 @@ def test_closing_never_opens_a_segment(chat_tokenizer):
     say(conversation, tokenizer, "<think>hm</think>Tavelo")
     assert not conversation.close_with([{"role": "user", "content": "Thanks."}])
     assert len(conversation.segments) == 1
-
-
-def test_a_new_context_without_a_value_to_read_is_left_out(chat_tokenizer):
-    tokenizer = chat_tokenizer("qwen25")
-    ended, goes_on = played(tokenizer), played(tokenizer)
-    assert not ended.close_with([QUESTION], new_context=True)
-    assert goes_on.close_with([QUESTION], new_context=True, continues=True)
-    assert (len(ended.segments), len(goes_on.segments)) == (1, 2)
 
 
 def test_a_refused_conversation_is_one_sentence(chat_tokenizer):

@@ -35,11 +35,7 @@ class Dice(Tool):
 
 
 class Paid(Tool):
-    reward_range: ClassVar = (0.0, 1.0)
-
-
-class Free(Tool):
-    pass
+    reward_range: ClassVar = (-0.5, 1.0)
 
 
 class World(ToolEnv):
@@ -72,10 +68,6 @@ class Cave(ToolEnv):
         depth: int
 
 
-class Json(ToolFormat):
-    pass
-
-
 class Tags(ToolFormat):
     class Config(ComponentConfig):
         tool: str = "search"
@@ -87,12 +79,9 @@ class Tags(ToolFormat):
         return {} if config.closed else {"closing": "closed is false"}
 
 
-class Right(RewardFn):
-    pass
-
-
 class Polite(RewardFn):
     scope = "turn"
+    range = (-1.0, 1.0)
 
     class Config(ComponentConfig):
         word: str = "please"
@@ -119,12 +108,9 @@ class Sums(TaskSource):
         path: str | None = None
 
 
-class Board(Tracker):
-    pass
-
-
-class Speaker(Engine):
-    pass
+Free, Json, Right, Board, Speaker = (
+    type("Plain", (base,), {}) for base in (Tool, ToolFormat, RewardFn, Tracker, Engine)
+)
 
 
 class Listener(Engine):

@@ -12,7 +12,6 @@ import pytest
 from agent_r1_core.config import load_config
 from agent_r1_core.config.yaml_text import dump
 from agent_r1_core.errors import AgentR1Error, ComponentLoadError, ConfigError, UnknownComponent
-from agent_r1_core.plugins import Registry
 
 Load = Callable[..., Any]
 
@@ -29,7 +28,6 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
     [
         ("training.lrr=1", "is not a key (did you mean training.lr?); allowed here: adam_eps, betas, cpu_offload"),
         ("lr=1", "is not a key (did you mean training.lr?)"),
-        ("max_turns=3", "is not a key (did you mean env.max_turns?)"),
         ("env.lr=1", "is not a key (did you mean training.lr?)"),
         ("trainnig=3", "is not a key (did you mean training?)"),
         ("xyzzy=3", "is not a key; allowed here: algorithm, checkpoint"),
@@ -43,16 +41,11 @@ def refusal(load: Load, *overrides: str, kind: type[Exception] = ConfigError, **
         ("training.betas=[1,2,3]", "must have at most 2 items, not 3"),
         ("model.dtype=float16", "must be 'auto', 'float32' or 'bfloat16', not 'float16'"),
         ("threads=1000000000", "must be 'auto' or less than or equal to 1024, not 1000000000"),
-        ("threads=many", "must be 'auto' or a valid integer, not 'many'"),
         ("training=3", "must be keys with values, not 3"),
-        ("env=null", "must be keys with values, not None"),
         ("tools=search", "must be a list, not 'search'"),
         ("run.name=..", "must consist of letters, digits, '.', '_', '+' and '-', the first of them a letter or digit"),
         ("run.name=-f", "must consist of letters, digits"),
-        ("tools[0].timeout=0", "must be greater than 0, not 0"),
-        ("tools[0].limits.memry=2", "is not a key (did you mean tools[0].limits.memory?); allowed here: file_"),
         ("tools[0].isolation=docker", "must be 'auto', 'thread' or 'process', not 'docker'"),
-        ("recording.evaluation_episodes=-1", "must be greater than or equal to 0, not -1"),
         ("checkpoint.best=eval/rigth", "must be null or one of eval/exact_match, eval/f1, eval/success, eval/answered"),
     ],
 )
@@ -122,15 +115,6 @@ def test_an_unknown_component_names_key_and_neighbour(load: Load) -> None:
     assert "env.format.name (override 'env.format=tag') cannot be used: no tool_format is called 'tag'" in text
 
 
-def test_wrong_sections_are_reported_before_any_component_is_imported(
-    load: Load, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Registry, "load", lambda *_: pytest.fail("a component was imported"))
-    assert "did you mean training?" in refusal(load, "traning.steps=3")
-    assert "did you mean env.max_turns?" in refusal(load, "max_turns=3")
-    assert "did you mean 'group'?" in refusal(load, "algorithm=grup", kind=UnknownComponent)
-
-
 def test_a_tool_whose_option_the_block_would_swallow_is_refused(load: Load) -> None:
     assert "option 'timeout'" in refusal(load, "tools=[dice]", kind=ComponentLoadError)
 
@@ -150,8 +134,6 @@ def test_a_missing_or_broken_plugin_file(load: Load, folder: Path) -> None:
     ("overrides", "key", "why"),
     [
         (["env.hint_text=x"], "env.hint_text", "hints is false"),
-        (["training.critic_lr=1e-3"], "training.critic_lr", "the algorithm group has no critic"),
-        (["training.old_logprobs=engine"], "training.old_logprobs", "with training.epochs=1 and"),
         (["env.format={name: tags, closed: false, closing: stop}"], "env.format.closing", "closed is false"),
         (["training.extra_rollouts=3"], "training.extra_rollouts", "the algorithm group never asks for more episodes"),
         (["tools[0].limits.memory=2"], "tools[0].limits", "they hold for isolation: process"),

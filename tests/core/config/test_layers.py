@@ -43,13 +43,11 @@ def test_a_recipe_is_resolved_to_every_option_of_every_component(load: Load) -> 
         ("tools.0.top_k=7", lambda config: config.tools[0].config.top_k == 7),
         ("tools[0].timeout=1", lambda config: config.tools[0].timeout == 1.0),
         ("tools=[]", lambda config: config.tools == ()),
-        ("tools=[{name: search}]", lambda config: config.tools[0].config.top_k == 1),
         ("tools=[search]", lambda config: config.tools[0].config.top_k == 1),
         ("model.lora.rank=4", lambda config: config.model.lora.rank == 4),
         ("tasks.eval={name: sums, size: 5}", lambda config: config.tasks.eval.config.size == 5),
         ("tasks.eval=sums", lambda config: config.tasks.eval.config.size == 10),
         ("tasks.train.path=", lambda config: config.tasks.train.config.path == ""),
-        ("tasks.train.path=/a b/c=d.json", lambda config: config.tasks.train.config.path == "/a b/c=d.json"),
         ("tasks.train.path=/a #1: *b.json", lambda config: config.tasks.train.config.path == "/a #1: *b.json"),
         ("tasks.train.path=<<", lambda config: config.tasks.train.config.path == "<<"),
         *(
@@ -59,17 +57,14 @@ def test_a_recipe_is_resolved_to_every_option_of_every_component(load: Load) -> 
         ("tasks.train.path='3'", lambda config: config.tasks.train.config.path == "3"),
         ("training={steps: 3}", lambda config: (config.training.steps, config.training.lr) == (3, 1e-4)),
         ("checkpoint.best=null", lambda config: config.checkpoint.best is None),
-        ("algorithm.clip=0.1", lambda config: config.algorithm.config.clip == 0.1),
         ("algorithm=group", lambda config: config.algorithm.config.clip == 0.2),
         ("algorithm.name=group", lambda config: config.algorithm.config.clip == 0.3),
         ("tasks.train={name: sums}", lambda config: config.tasks.train.config.size == 10),
         ("algorithm=actor_critic", lambda config: not hasattr(config.algorithm.config, "clip")),
         ("algorithm.name=plain_group", lambda config: config.algorithm.config.normalise is False),
         ("algorithm.name=parts/ac", lambda config: config.algorithm.config.gae_lambda == 1.0),
-        ("env.format=tags", lambda config: config.env.config.format.config.tool == "search"),
         ("env.format={name: tags, tool: dice}", lambda config: config.env.tool_format.config.tool == "dice"),
         ("env={name: world, format: {name: tags}}", lambda config: config.env.tool_format.name == "tags"),
-        ("trackers=[board]", lambda config: config.trackers[0].name == "board"),
     ],
 )
 def test_overrides(load: Load, override: str, read: Callable[[Any], bool]) -> None:
@@ -157,7 +152,6 @@ def test_a_file_that_is_no_recipe(load: Load, text: str, words: str) -> None:
     ("overrides", "words"),
     [
         (["foo"], "override 'foo' is not of the form key=value"),
-        (["a b=3"], "override 'a b=3' is not of the form key=value"),
         (["a[x]=3"], "override 'a[x]=3' is not of the form key=value"),
         (["a..b=3"], "override 'a..b=3' is not of the form key=value"),
         (["training.lr=[1,"], "override 'training.lr=[1,', line 1 is not valid YAML"),
@@ -167,7 +161,6 @@ def test_a_file_that_is_no_recipe(load: Load, text: str, words: str) -> None:
         (["training.lr.x=3"], "training.lr is the value 0.0001"),
         (["training.lr=1", "training.lr=2"], "'training.lr=1' has no effect, since override 'training.lr=2' replaces"),
         (["training={}"], "'training={}' has no effect, since it gives no values; add some, or leave it out"),
-        (["tools=[]", "tools.0.top_k=2"], "tools has no entries"),
         (["algorithm=ac", "algorithm.name=group"], "has no effect, since override 'algorithm.name=group' replaces"),
     ],
 )

@@ -9,57 +9,13 @@ import pytest
 from agent_r1_core.config import ResolvedConfig, load_config
 from agent_r1_core.errors import ConfigError
 
-PLUGIN = '''
-from agent_r1_core import EnvSpec, RewardFn, RewardSpec, ToolContext, ToolEnv, ToolSpec, hookimpl, tool
-
-AGENT_R1_PLUGIN_API = 1
-
-
-@tool(reward_range=(-0.5, 1.0))
-def paid(context: ToolContext) -> str:
-    """Pay."""
-    context.reward(1.0)
-    return ""
-
-
-@hookimpl
-def register_tools():
-    return [ToolSpec("paid", ":paid", "pays")]
-
-
-class Swing(RewardFn):
-    scope = "turn"
-    range = (-1.0, 1.0)
-
-    def score_turn(self, turn, trajectory):
-        return 1.0
-
-
-@hookimpl
-def register_rewards():
-    return [RewardSpec("swing", ":Swing", "pays or punishes")]
-
-
-class World(ToolEnv):
-    def reset(self, task):
-        return None
-
-    def step(self, action):
-        return None
-
-
-@hookimpl
-def register_envs():
-    return [EnvSpec("world", ":World", "a world that rewards turns")]
-'''
 VALID_CALL = "{name: valid_tool_call, weight: %s}"
 
 
 @pytest.fixture
-def plugin(tmp_path: Path) -> Path:
-    path = tmp_path / "paying.py"
-    path.write_text(PLUGIN)
-    return path
+def plugin(folder: Path) -> Path:
+    """One with the tool `paid`, the reward `polite` and the environment `world`, which rewards turns."""
+    return folder / "parts.py"
 
 
 def loaded(*overrides: str, plugin: Path | None = None, recipe: str = "default") -> ResolvedConfig:
@@ -110,8 +66,8 @@ def test_a_reward_that_repetition_could_farm_is_warned_about() -> None:
 
 
 def test_a_cap_bounds_a_punishment_turned_around(plugin: Path) -> None:
-    (warning,) = loaded(rewarded("{name: swing, weight: -0.5, cap: 3}"), plugin=plugin).warnings
-    assert warning.startswith("farming: swing may pay up to 0.5 in each of 5 turns, 1.5 in all")
+    (warning,) = loaded(rewarded("{name: polite, weight: -0.5, cap: 3}"), plugin=plugin).warnings
+    assert warning.startswith("farming: polite may pay up to 0.5 in each of 5 turns, 1.5 in all")
     assert loaded(rewarded(VALID_CALL % -5)).warnings == (), "what punishes is no farm"
     assert loaded(rewarded("supporting_titles")).warnings == (), "nor what pays once"
 

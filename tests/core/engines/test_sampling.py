@@ -23,15 +23,6 @@ def test_streams_are_uniform_and_independent_of_each_other():
     assert uniforms([7, -1, 2**63], [3, 3, 3])[0] == uniforms([7], [3])[0]
 
 
-def test_frequencies_follow_the_softmax_of_the_scaled_logits():
-    logits = torch.tensor([[2.0, 1.0, 0.0, -1.0]]).repeat(8000, 1)
-    ids, logprobs = choose(logits, [request(seed=seed, temperature=0.5) for seed in range(8000)], [0] * 8000)
-    expected = torch.log_softmax(logits[0] / 0.5, -1)
-    shares = torch.bincount(torch.tensor(ids), minlength=4) / 8000
-    assert shares.tolist() == pytest.approx(expected.exp().tolist(), abs=0.02)
-    assert logprobs[:50] == pytest.approx([float(expected[token]) for token in ids[:50]], abs=1e-6)
-
-
 def test_in_a_large_vocabulary_an_id_is_where_the_number_falls_in_the_cumulative_distribution():
     """And never one that top-k excludes, though most blocks of ids are then empty."""
     logits = 4 * torch.randn(64, 50_001, generator=torch.Generator().manual_seed(0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -75,25 +74,6 @@ def test_several_pairs_are_corrected() -> None:
     assert holm([0.6, 0.9]) == [1.0, 1.0]
 
 
-@pytest.mark.parametrize(("seeds", "spread"), [(1, 0.0), (3, 0.0), (3, 0.15)])
-def test_policies_that_are_equally_good_seem_to_differ_in_one_case_of_twenty(
-    seeds: int, spread: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("agent_r1_core.evaluation.paired.RESAMPLES", 500)
-    rng, false, experiments = random.Random(5), 0, 60
-    recorded = result([episode("q", True)]).recorded
-    for _ in range(experiments):
-        hard = [rng.uniform(-0.3, 0.3) for _ in range(50)]
-        arms = []
-        for name in "ab":
-            skills = [rng.uniform(-spread, spread) for _ in range(seeds)]
-            seeds_played = [[rng.random() < 0.5 + task + skill for task in hard] for skill in skills]
-            played = [[episode(f"q{i}", right) for i, right in enumerate(rights)] for rights in seeds_played]
-            arms.append(Arm(name, [ResultFile(Path("eval.json"), recorded, episodes) for episodes in played]))
-        false += compare(arms).differences[0].p < 0.05
-    assert false / experiments <= 0.1
-
-
 def test_seeds_that_differ_hide_what_one_seed_would_show() -> None:
     alone = compare([arm("a", first(60)), arm("b", first(50))]).differences[0]
     several = compare([arm("a", first(60), first(75), first(45)), arm("b", first(50), first(35), first(65))])
@@ -108,15 +88,14 @@ def test_seeds_that_differ_hide_what_one_seed_would_show() -> None:
     assert several.means["a"].method == "3 seeds (t), 100 tasks (wilson)"
 
 
-@pytest.mark.parametrize("score", ["exact_match", "f1", "retrieval_recall", "reward/right"])
+@pytest.mark.parametrize("score", ["exact_match", "f1", "reward/right"])
 def test_no_interval_leaves_the_range_of_its_score(score: str) -> None:
     """Two seeds that differ reach far: t(1) is 12.7."""
 
     def played(name: str, *rights: int) -> Arm:
         def one(index: int, right: bool) -> EpisodeRecord:
             own = {"rewards": {"right": float(right)}, "answers": ("Rome is great",) if score == "f1" else ("Rome",)}
-            record = episode(f"q{index}", right, **own)
-            return replace(record, supporting=("A", "B"), shown=("A", "B") if right else ("A",))
+            return episode(f"q{index}", right, **own)
 
         return Arm(name, [result([one(index, index < right) for index in range(20)]) for right in rights])
 

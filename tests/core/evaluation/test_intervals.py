@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from itertools import combinations
 
-import numpy as np
 import pytest
 
 from agent_r1_core.evaluation.intervals import bootstrap, estimate, pass_at_k, wilson
@@ -47,15 +46,6 @@ def test_the_bootstrap_repeats_itself_and_covers_the_truth() -> None:
     assert bootstrap(draws[0]) == bootstrap(draws[0])
     held = sum(low < 1.0 < high for low, high in (bootstrap(values) for values in draws))
     assert 88 <= held <= 99
-
-
-def test_a_large_set_is_resampled_in_slices() -> None:
-    """Of 80 resamples each, of which the last holds the 20 that are left."""
-    rng = random.Random(0)
-    means = [rng.expovariate(1.0) for _ in range(50_000)]
-    picks = np.random.default_rng(0).integers(0, len(means), size=(100, len(means)))
-    low, high = np.quantile(np.array(means)[picks].mean(axis=1), [0.025, 0.975])
-    assert bootstrap(means, resamples=100) == pytest.approx((low, high), rel=1e-9)
 
 
 def test_one_task_that_is_no_share_has_no_interval_and_no_task_no_mean() -> None:

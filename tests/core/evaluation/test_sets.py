@@ -48,14 +48,6 @@ def test_the_interval_of_the_mean_recovers_the_variance_of_each_set() -> None:
     assert unsure == Estimate(pytest.approx(0.7), None, None, "unweighted mean of 2 sets", 101)
 
 
-def test_the_set_that_chooses_is_told_and_enters_no_mean() -> None:
-    result = combine({"choose": scored(10, 10), "report": scored(5, 10)}, choosing_set="choose")
-    assert result.metrics["exact_match"] == scored(5, 10).metrics["exact_match"]
-    assert result.to_metrics()["eval/choose/exact_match"] == 1.0
-    with pytest.raises(ValueError, match="name one besides the set that chooses"):
-        combine({"choose": scored(10, 10)}, choosing_set="choose")
-
-
 def test_failures_of_several_sets_are_not_counted_too_few() -> None:
     """Of each set only the commonest reason is known: the second hides five prompts that do not fit."""
     one = Failures.among(["token 9 is too long"] * 8 + ["gone"], of=20)

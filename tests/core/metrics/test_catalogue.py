@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import copy
-import json
-import pickle
-
 import pytest
 
 from agent_r1_core.contracts.component import Component
 from agent_r1_core.contracts.metric import Metric
 from agent_r1_core.errors import ConfigError
-from agent_r1_core.metrics import Catalogue, declared
+from agent_r1_core.metrics import Catalogue
 
 
 class Counting(Component):
     """Declares a metric of its own."""
 
     metrics = (Metric("hits", "calls that found something", unit="share", better="higher"),)
-
-
-def test_a_metric_stands_where_its_name_does() -> None:
-    line = {declared.GROUP_STD: 0.25}
-    assert line["health/group_std"] == 0.25
-    assert json.loads(json.dumps(line)) == {"health/group_std": 0.25}
-    for copied in (copy.deepcopy(line), pickle.loads(pickle.dumps(line))):
-        assert {type(name) for name in copied} == {str}
 
 
 def test_every_declaration_says_what_it_means() -> None:
@@ -37,9 +25,7 @@ def test_every_declaration_says_what_it_means() -> None:
 @pytest.mark.parametrize(
     ("name", "of"),
     [
-        ("reward/mean", "return"),
         ("reward/brief", "one reward"),
-        ("eval/exact_match", "HotpotQA"),
         ("eval/wiki/reward/mean", "return"),
         ("eval/pass@8", "k samples"),
         ("tools/wiki_search/seconds", "this tool"),

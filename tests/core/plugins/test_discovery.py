@@ -20,11 +20,7 @@ Write = Callable[..., Path]
 
 FAULTS = {
     "import_error": ("failed", "No module named 'a_package_that_nobody_installed'"),
-    "misspelt_hook": ("failed", "did you mean 'register_tools'?"),
-    "undecorated_hook": ("failed", "hook register_tools is not marked; put @hookimpl"),
-    "wrong_signature": ("failed", "hook register_tools(config) takes arguments"),
     "wrong_api": ("incompatible", "written for plugin API 99 and this agent-r1 has 1"),
-    "duplicate_component": ("failed", "offers the tool 'same' twice"),
     "switched_off": ("disabled", "disabled by the user"),
 }
 
@@ -36,13 +32,6 @@ def test_a_broken_plugin_has_a_status_and_a_reason(broken: Broken, name: str) ->
     assert record.status == status
     assert reason in record.reason
     assert record.components == ()
-
-
-def test_sound_plugins_survive_the_broken_ones(broken: Broken) -> None:
-    sound = broken["sound", "broken-plugins"]
-    assert (sound.status, sound.reason, sound.api, sound.version) == (PluginStatus.OK, "", 1, "1.0")
-    assert [component.qualified for component in sound.components] == ["sound/echo"]
-    assert broken["bad_target", "broken-plugins"].status == PluginStatus.OK, "a bad target is no matter before use"
 
 
 def test_of_two_installed_plugins_with_one_name_neither_is_loaded(broken: Broken) -> None:
@@ -74,13 +63,12 @@ def test_the_environment_disables_plugins(monkeypatch: pytest.MonkeyPatch, local
         ("@hookimpl(specname='register_gadgets')\ndef gadgets(): return []", "no hook is called register_gadgets"),
         ("@hookimpl(wrapper=True)\ndef register_tools(): return (yield)", "hook register_tools is a wrapper"),
         ("@hookimpl\ndef register_tools(): pass", "returned NoneType; return a list of ToolSpec"),
-        ("@hookimpl\ndef register_tools(): return ToolSpec('a', ':A', '')", "returned ToolSpec; return a list of"),
-        ("@hookimpl\ndef register_tools(): return 'abc'", "returned str; return a list of ToolSpec"),
+        ("def register_tools(): return []\n@hookimpl\ndef register_envs(): return []", "is not marked; put @hookimpl"),
+        ("@hookimpl\ndef register_tools(config): return []", "hook register_tools(config) takes arguments"),
+        ("@hookimpl\ndef register_tools(): return [ToolSpec('a', ':A', '')] * 2", "offers the tool 'a' twice"),
         ("@hookimpl\ndef register_tools(): return [RewardSpec('a', ':A', '')]", "a list with a RewardSpec; return"),
-        ("@hookimpl\ndef register_tools(): return 1 / 0", "register_tools raised ZeroDivisionError: division by zero"),
         ("@hookimpl\ndef register_tools():\n    yield 1 / 0", "register_tools raised ZeroDivisionError"),
         ("@hookimpl\ndef register_tools(): return [ToolSpec('My Tool', ':A', '')]", "has the name 'My Tool'; use"),
-        ("@hookimpl\ndef register_tools(): return [ToolSpec('a/b', ':A', '')]", "has the name 'a/b'; use lower case"),
         ("@hookimpl\ndef register_tools(): return [ToolSpec('a', 'module.A', '')]", "has the target 'module.A'; write"),
         ("@hookimpl\ndef register_tools(): return [ToolSpec('a', ':A', '', aliases='b')]", "needs a tuple of names"),
         (
@@ -92,9 +80,7 @@ def test_the_environment_disables_plugins(monkeypatch: pytest.MonkeyPatch, local
             "@hookimpl\ndef register_tools(): return [ToolSpec('a', ':A', '', presets=(Preset('b', {'c': {1}}),))]",
             "preset 'b' of tool 'a' has options that JSON cannot hold",
         ),
-        ("raise SystemExit(3)", "raised SystemExit: 3 (mine.py, line "),
         ("class Odd(BaseException):\n    __str__ = exit\nraise Odd", "raised Odd (mine.py, line "),
-        ("1 +", "raised SyntaxError"),
     ],
 )
 def test_every_rule_of_hooks_has_a_sentence(local_plugin: Write, body: str, reason: str) -> None:

@@ -117,9 +117,6 @@ def test_a_reader_that_nobody_waits_for_ends_by_itself(install: Install, tmp_pat
 def test_a_distribution_cannot_take_the_name_of_a_built_in_plugin(install: Install) -> None:
     install("aaa-rewards", rewards=REWARD.format("exact_match"))
     resolved = load_config("default")
-    ours = resolved.registry.find("reward", "exact_match")
-    assert resolved.registry.plugin_of(ours).distribution == "agent-r1"
-    assert found(resolved.registry, "aaa-rewards")["rewards"].status == PluginStatus.CONFLICTING
     [note] = [text for text in resolved.warnings if "aaa-rewards" in text]
     assert note.startswith(
         "plugin 'rewards' of aaa-rewards 1.0 is not loaded: a plugin of the same name comes from agent"

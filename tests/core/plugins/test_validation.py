@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import pytest
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
 from agent_r1_core import ComponentConfig
-from agent_r1_core.config.draft import Draft
-from agent_r1_core.config.problems import Problems
-from agent_r1_core.errors import ConfigError
-from agent_r1_core.plugins.validation import key_text, validate, wrong_values
+from agent_r1_core.plugins.validation import validate
 
 
 class Inner(ComponentConfig):
@@ -70,25 +67,3 @@ def test_each_error_names_the_key_that_was_written(options: dict[str, Any], sent
     assert config is None
     found = [f"{key} {problem}" for key, problem in problems]
     assert [text[: len(sentence)] for text, sentence in zip(found, sentences, strict=True)] == sentences
-
-
-def test_right_options_become_the_model() -> None:
-    assert validate(Options, {"inner": {"size": 2}}) == (Options(inner=Inner(size=2)), [])
-
-
-def test_a_recipe_says_the_same_errors_in_one_line_for_a_key() -> None:
-    value = {"share": "al", "inner": {"siez": 2}}
-    with pytest.raises(ValidationError) as caught:
-        Options.model_validate(value)
-    keys = [key_text(wrong.key) for wrong in wrong_values(caught.value, value)]
-    assert keys == ["share", "share", "inner.size", "inner.siez", "inner"]
-    problems = Problems(Draft())
-    problems.add_validation(caught.value, value, ("env",), ["env.inner.size", "env.inner.shape"])
-    with pytest.raises(ConfigError) as refused:
-        problems.raise_any()
-    assert [line.replace(" (default)", "") for line in str(refused.value).splitlines()] == [
-        "env.share must be a valid number, unable to parse string as a number or 'auto', not 'al'",
-        "env.inner.size is missing; add it",
-        "env.inner.siez is not a key (did you mean env.inner.size?); allowed here: shape, size",
-        "env.inner must be a valid integer, not {'siez': 2}",
-    ]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 from agent_r1_tool_formats.hermes import Hermes
 from agent_r1_tool_formats.search_tags import SearchTags
+from stage import TOKENIZER, Stage
 
 from agent_r1_core import Action, Observation, Step, Task, ToolEnv
-from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.tool_format import ToolFormat
 from agent_r1_core.errors import ConfigError
-from agent_r1_core.rollout import Collector, RolloutRequest, RolloutSettings
 from agent_r1_core.rollout.examples import Examples
 from agent_r1_core.testing import ScriptedPolicy
 from agent_r1_core.trajectory import EndStatus, Trajectory
@@ -50,29 +48,28 @@ def walked(place: int) -> Task:
     return Task("w", f"You stand at {place}.", demonstration=shown)
 
 
-def play(tokenizer: ChatTokenizer, env: type[ToolEnv], examples: Examples, **budget: Any) -> Trajectory:
-    settings = RolloutSettings(make_env=lambda services: env(env.Config(**budget), services), examples=examples)
-    collector = Collector(ScriptedPolicy(["right"], tokenizer), tokenizer, settings)
-    try:
-        result = asyncio.run(collector.collect(RolloutRequest([Task("t", "Begin.", seed=0)])))
-    finally:
-        collector.close()
+def play(env: type[ToolEnv], examples: Examples, **budget: Any) -> Trajectory:
+    stage = Stage(
+        ScriptedPolicy(["right"]),
+        make_env=lambda services: env(env.Config(**budget), services),
+        tool_format=None,
+        examples=examples,
+    )
+    result = stage.play([Task("t", "Begin.", seed=0)])
     (trajectory,) = [*result.trajectories, *result.dropped]
     return trajectory
 
 
-def read(tokenizer: ChatTokenizer, episode: Trajectory) -> list[str]:
+def read(episode: Trajectory) -> list[str]:
     """The segments as text, each cut where the policy first acts."""
-    return [tokenizer.decode(segment.ids[: segment.prompt_length or None]) for segment in episode.segments]
+    return [TOKENIZER.decode(segment.ids[: segment.prompt_length or None]) for segment in episode.segments]
 
 
 @pytest.mark.parametrize(("env", "segments"), [(Corridor, 2), (Clocked, 3)])
-def test_a_context_that_an_environment_begins_anew_begins_with_the_examples(
-    tokenizer: ChatTokenizer, env: type[ToolEnv], segments: int
-) -> None:
+def test_a_context_that_an_environment_begins_anew_begins_with_the_examples(env: type[ToolEnv], segments: int) -> None:
     """Also the last one, which only a bootstrap reads."""
-    episode = play(tokenizer, env, Examples("walks.jsonl", (walked(0), walked(7), walked(8)), most=1))
-    texts = read(tokenizer, episode)
+    episode = play(env, Examples("walks.jsonl", (walked(0), walked(7), walked(8)), most=1))
+    texts = read(episode)
     assert [text.count("A wall, at 7.") for text in texts] == [1] * segments
     for place, text in enumerate(texts):
         turns = ["Say left or right.", "You stand at 7.", "left", "A wall, at 7.", "right", f"You stand at {place}."]
@@ -80,17 +77,17 @@ def test_a_context_that_an_environment_begins_anew_begins_with_the_examples(
     assert episode.examples == 1
 
 
-def test_a_kept_game_is_left_out_of_the_game_with_its_seed_alone(tokenizer: ChatTokenizer) -> None:
+def test_a_kept_game_is_left_out_of_the_game_with_its_seed_alone() -> None:
     """Its prompt is that of all games."""
     kept = [Task("k", "Begin.", seed=seed, demonstration=walked(seed + 5).demonstration) for seed in (0, 1)]
-    (first, *_) = read(tokenizer, play(tokenizer, Corridor, Examples("walks.jsonl", tuple(kept))))
+    (first, *_) = read(play(Corridor, Examples("walks.jsonl", tuple(kept))))
     assert "A wall, at 5." not in first
     assert "A wall, at 6." in first
 
 
-def test_examples_count_towards_the_budget(tokenizer: ChatTokenizer) -> None:
+def test_examples_count_towards_the_budget() -> None:
     examples = Examples("walks.jsonl", (walked(7), walked(8)))
-    episode = play(tokenizer, Corridor, examples, max_tokens=150)
+    episode = play(Corridor, examples, max_tokens=150)
     assert episode.status is EndStatus.FAILED
     assert episode.reason == (
         "the prompt of task t with 2 examples before it does not fit into env.max_tokens=150; raise it"
@@ -111,11 +108,9 @@ CALLS, TOLD = {"role": "assistant", "content": "", "tool_calls": [CALL]}, {"role
         (Hermes(), [CALLS, TOLD, {"role": "root", "content": "x"}], "a message of the role 'root' follows action 1 of"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_shown_is_a_sentence(
-    tokenizer: ChatTokenizer, form: ToolFormat | None, shown: Any, sentence: str
-) -> None:
+def test_what_cannot_be_shown_is_a_sentence(form: ToolFormat | None, shown: Any, sentence: str) -> None:
     examples = Examples("f.jsonl", (walked(0), Task("two", "Where?", demonstration=shown)))
     with pytest.raises(ConfigError) as error:
-        examples.messages(examples.tasks, form, tokenizer.control)
+        examples.messages(examples.tasks, form, TOKENIZER.control)
     assert str(error.value).startswith("env.examples cannot be shown: ")
     assert sentence in str(error.value)

@@ -9,7 +9,9 @@ import random
 from dataclasses import replace
 from typing import Any
 
+import misbehaving_tools
 import pytest
+from bad_tools import RELEASE
 
 from agent_r1_core import RewardFn, Task, ToolCall, ToolContext, ToolEnv, ToolResources, tool
 from agent_r1_core.contracts.reward import in_range
@@ -22,19 +24,18 @@ from agent_r1_core.tools.threads import ThreadPool
 from agent_r1_core.tools.tool_runner import ToolRunner
 
 
-def run(tools: Any, names: list[str], calls: list[tuple[str, dict[str, Any]]], isolation: str, timeout: float) -> list:
-    """The calls' results; each call has a context of its own."""
-    made = {name: getattr(tools, name)() for name in names}
-    for name, instance in made.items():
-        instance.name = name
-    runner = ToolRunner(made, dict.fromkeys(names, timeout), dict.fromkeys(names, isolation))
+def run(calls: list[tuple[str, dict[str, Any]]], isolation: str, timeout: float = 60.0) -> list[Any]:
+    """The calls' results."""
+    instances = {name: getattr(misbehaving_tools, name)() for name, _ in calls}
+    runner = ToolRunner(instances, dict.fromkeys(instances, timeout), dict.fromkeys(instances, isolation))
+
+    def context() -> ToolContext:
+        return ToolContext("e", 0, Task("t", "?"), random.Random(0))
 
     async def work() -> list[Any]:
         await runner.start(ToolResources(""))
         try:
-            contexts = [ToolContext(f"e{i}", 0, Task("t", "?"), random.Random(0)) for i in range(len(calls))]
-            pairs = zip(calls, contexts, strict=True)
-            return list(await asyncio.gather(*(runner.call(ToolCall(*call), context) for call, context in pairs)))
+            return list(await asyncio.gather(*(runner.call(ToolCall(*one), context()) for one in calls)))
         finally:
             await runner.close()
 
@@ -42,22 +43,24 @@ def run(tools: Any, names: list[str], calls: list[tuple[str, dict[str, Any]]], i
 
 
 @pytest.mark.parametrize("isolation", ["thread", "process"])
-def test_a_call_earns_what_its_tool_gave_it_unless_it_broke(tools, isolation: str) -> None:
+def test_a_call_earns_what_its_tool_gave_it_unless_it_broke(isolation: str) -> None:
     given = [{"value": 0.25}, {"value": 0.25, "times": 3}, {"value": -1.0, "end": "refuse"}]
     given += [{"value": 1.0, "end": "break"}]
     calls = [*(("paid", one) for one in given), ("paid_later", {"value": True}), ("paid", {"value": "much"})]
-    results = run(tools, ["paid", "paid_later"], calls, isolation, 60.0)
+    results = run(calls, isolation)
     assert [result.reward for result in results] == [0.25, 0.75, -1.0, 0.0, 1.0, 0.0]
     assert [result.error for result in results] == [False, False, True, True, False, True]
 
 
-def test_a_call_that_was_given_up_earns_nothing(tools) -> None:
-    (result,) = run(tools, ["paid"], [("paid", {"value": 1.0, "end": "hang"})], "thread", 0.05)
+def test_a_call_that_was_given_up_earns_nothing() -> None:
+    RELEASE.clear()
+    (result,) = run([("paid", {"value": 1.0, "end": "hang"})], "thread", 0.05)
+    RELEASE.set()
     assert (result.error, result.reward) == (True, 0.0)
 
 
 @pytest.mark.parametrize("isolation", ["thread", "process"])
-def test_a_reward_that_may_not_be_given_fails_its_call_and_is_told_once(tools, isolation: str, caplog) -> None:
+def test_a_reward_that_may_not_be_given_fails_its_call_and_is_told_once(isolation: str, caplog) -> None:
     caplog.set_level(logging.WARNING)
     calls: list[tuple[str, dict[str, Any]]] = [
         ("paid", {"value": 0.75, "times": 2}),
@@ -66,7 +69,7 @@ def test_a_reward_that_may_not_be_given_fails_its_call_and_is_told_once(tools, i
         ("paid_later", {"value": "a lot"}),
         ("undeclared", {}),
     ]
-    results = run(tools, ["paid", "paid_later", "undeclared"], calls, isolation, 60.0)
+    results = run(calls, isolation)
     assert [result.reward for result in results] == [0.0] * 5
     outside = (
         "Error: {} failed with ValueError: it gave a reward of {}, outside its reward_range {} to 1; fix one of them."
@@ -81,12 +84,9 @@ def test_a_reward_that_may_not_be_given_fails_its_call_and_is_told_once(tools, i
     assert len([record for record in caplog.records if "such calls fail and earn nothing" in record.message]) == 3
 
 
-def test_a_turn_gets_the_rewards_of_its_own_calls(tools) -> None:
+def test_a_turn_gets_the_rewards_of_its_own_calls() -> None:
     """Those of an earlier turn that end too late are lost, and so are those before the first action."""
-    instance = tools.paid()
-    instance.name = "paid"
-    runner = ToolRunner({"paid": instance}, {"paid": 60.0})
-
+    runner = ToolRunner({"paid": misbehaving_tools.paid()}, {"paid": 60.0})
     turns = make_trajectory([((1,), (2,))] * 3).turns
 
     async def work() -> None:
@@ -141,49 +141,29 @@ def scored(scorer: Scorer, turns: int, calls: Any = None) -> Any:
 )
 def test_a_cap_bounds_what_a_reward_adds_up_to(scores: tuple[float, ...], paid: list[float]) -> None:
     reward = Polite()
-    reward.scores = scores
+    reward.scores, reward.cap = scores, 1.25  # type: ignore[misc]
     trajectory = scored(Scorer([WeightedReward(reward, 0.5, cap=1.0)], ThreadPool(1)), 3)
     assert [turn.rewards["polite"] for turn in trajectory.turns] == paid
     assert [turn.reward for turn in trajectory.turns] == [0.5 * value for value in paid]
 
 
-def test_the_lower_of_two_caps_holds() -> None:
-    reward = Polite()
-    reward.cap = 0.5  # type: ignore[misc]
-    assert WeightedReward(reward).lowest_cap == 0.5
-    assert WeightedReward(reward, cap=0.25).lowest_cap == 0.25
-    assert WeightedReward(reward, cap=2.0).lowest_cap == 0.5
-    assert WeightedReward(Polite()).lowest_cap is None
-
-
-def test_a_tools_rewards_are_weighted_capped_and_recorded_in_every_turn() -> None:
-    scorer = Scorer([], ThreadPool(1), {"lookup": ToolReward(2.0, 1.0), "other": ToolReward()})
-    trajectory = scored(scorer, 3, [{"lookup": 0.75}, {}, {"lookup": 0.75}])
-    assert [turn.rewards for turn in trajectory.turns] == [
-        {"lookup": 0.75, "other": 0.0},
-        {"lookup": 0.0, "other": 0.0},
-        {"lookup": 0.25, "other": 0.0},
-    ]
-    assert [turn.reward for turn in trajectory.turns] == [1.5, 0.0, 0.5]
-
-
-def test_only_tools_that_declare_a_range_give_rewards(tools) -> None:
-    settings = RolloutSettings(
-        lambda services: ToolEnv(None, services),
-        ToolRunner({name: getattr(tools, name)() for name in ("paid", "lookup")}),
-    )
+def test_only_tools_that_declare_a_range_give_rewards() -> None:
+    tools = {"paid": misbehaving_tools.paid(), "lookup": misbehaving_tools.lookup()}
+    settings = RolloutSettings(lambda services: ToolEnv(None, services), ToolRunner(tools))
     assert settings.rewarding_tools() == {"paid": ToolReward()}
     assert replace(settings, tool_rewards={"paid": ToolReward(2.0)}).rewarding_tools() == {"paid": ToolReward(2.0)}
     assert RolloutSettings(settings.make_env).rewarding_tools() == {}
 
 
 def test_what_several_sources_give_a_turn_adds_up() -> None:
-    """A reward that declares a cap is bound by it without a word in the recipe."""
+    """Of the cap that a reward declares and that of the recipe the lower one holds."""
     first, second = Polite(), Polite()
     second.name = "kind"
     first.scores, second.scores = (0.25, 0.25), (1.0, 1.0)
     second.cap = 1.5  # type: ignore[misc]
-    scorer = Scorer([WeightedReward(first), WeightedReward(second, 2.0)], ThreadPool(1), {"lookup": ToolReward(0.5)})
+    scorer = Scorer(
+        [WeightedReward(first), WeightedReward(second, 2.0, cap=2.0)], ThreadPool(1), {"lookup": ToolReward(0.5)}
+    )
     trajectory = scored(scorer, 2, [{"lookup": 1.0}, {"lookup": -1.0}])
     assert [turn.reward for turn in trajectory.turns] == [0.5 + 0.25 + 2.0, -0.5 + 0.25 + 1.0]
     assert [turn.rewards["kind"] for turn in trajectory.turns] == [1.0, 0.5]

@@ -9,16 +9,13 @@ from collections.abc import Awaitable
 
 import pytest
 from agent_r1_tool_formats.hermes import Hermes
+from stage import TOKENIZER
 
 from agent_r1_core import EnvConfig, EnvServices, ToolEnv
-from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.errors import EpisodeError
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.rollout.world import ToolTexts, World
-from agent_r1_core.testing import tiny_tokenizer
 from agent_r1_core.tools.threads import ThreadPool
-
-TOKENIZER = ChatTokenizer(tiny_tokenizer())
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

@@ -12,24 +12,10 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from agent_r1_core.testing import (
     make_trajectory,
-    random_group,
-    random_trajectory,
     tiny_model,
     tiny_model_folder,
     tiny_tokenizer,
 )
-
-
-def test_tags_are_single_ids_and_padding_is_not_the_end_of_a_turn() -> None:
-    tokenizer = tiny_tokenizer()
-    assert len(tokenizer.encode("<tool_call><answer></answer>")) == 3
-    assert tokenizer.pad_token_id != tokenizer.eos_token_id
-
-
-def test_the_template_names_tools() -> None:
-    schema = {"type": "function", "function": {"name": "search", "description": "", "parameters": {}}}
-    text = tiny_tokenizer().apply_chat_template([{"role": "user", "content": "Who?"}], tools=[schema], tokenize=False)
-    assert text.startswith("<|im_start|>system\nTools: search<|im_end|>\n<|im_start|>user\nWho?<|im_end|>\n")
 
 
 def test_a_model_folder_loads_and_repeats(tmp_path: Path) -> None:
@@ -47,30 +33,9 @@ def test_a_model_folder_loads_and_repeats(tmp_path: Path) -> None:
         assert loaded.chat_template == tiny_tokenizer().chat_template
 
 
-def test_an_untied_model_has_an_output_matrix_of_its_own() -> None:
-    model = tiny_model(tie=False)
-    assert model.get_output_embeddings().weight is not model.get_input_embeddings().weight
-
-
-def test_a_trajectory_holds_its_spans() -> None:
-    trajectory = make_trajectory([((1, 2), (3,)), ((4,), (5, 6))], closing=(7,), new_segment_at={1}, reward=1.0, seed=5)
-    assert [segment.ids for segment in trajectory.segments] == [[1, 2, 3], [4, 5, 6, 7]]
-    assert [segment.mask for segment in trajectory.segments] == [[0, 0, 1], [0, 1, 1, 0]]
-    assert [(turn.segment, turn.start, turn.stop) for turn in trajectory.turns] == [(0, 2, 3), (1, 1, 3)]
-    assert (trajectory.total_reward, trajectory.action_tokens, trajectory.seed) == (1.0, 3, 5)
-
-
 def test_an_unknown_field_of_a_trajectory_is_refused() -> None:
     with pytest.raises(TypeError, match="no field 'sede'"):
         make_trajectory(sede=5)
-
-
-def test_random_trajectories_repeat_by_seed() -> None:
-    assert random_trajectory(1) == random_trajectory(1)
-    assert random_trajectory(1) != random_trajectory(2)
-    group = random_group(2, size=3, turns=2)
-    assert [trajectory.sample for trajectory in group.trajectories] == [0, 1, 2]
-    assert all(len(trajectory.turns) == 2 and trajectory.task is group.task for trajectory in group.trajectories)
 
 
 @pytest.mark.parametrize("package", ["agent_r1_core", "agent_r1_core.testing"])

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
 
 import pytest
 
 from agent_r1_core.tools import threads
-from agent_r1_core.tools.threads import CallTimeout, LeftBehind, ThreadPool, TooManyLeft
+from agent_r1_core.tools.threads import CallTimeout, ThreadPool
 
 
 def test_a_lane_keeps_its_thread_until_a_call_hangs():
@@ -30,44 +29,6 @@ def test_a_lane_keeps_its_thread_until_a_call_hangs():
     first, second, third = asyncio.run(work())
     release.set()
     assert first == second != third
-
-
-def test_what_a_call_raises_after_it_was_given_up_is_not_reported_as_forgotten():
-    release, reported = threading.Event(), []
-
-    def late() -> None:
-        release.wait()
-        raise ValueError("late")
-
-    async def work() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, problem: reported.append(problem))
-        pool = ThreadPool(1)
-        with pytest.raises(CallTimeout):
-            await pool.run(late, timeout=0.02)
-        release.set()
-        while any(thread.name == "agent-r1-call" for thread in pool._left._threads if thread.is_alive()):
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0)
-
-    asyncio.run(work())
-    gc.collect()
-    assert reported == []
-
-
-def test_all_calls_that_wait_for_room_share_one_look(monkeypatch):
-    looks = []
-    monkeypatch.setattr(threads, "LEFT_SECONDS", 0.2)
-    monkeypatch.setattr(LeftBehind, "_too_many", lambda self: looks.append(True) or "too many")
-
-    async def work() -> list[BaseException]:
-        left = LeftBehind()
-        for _ in range(threads.MOST_LEFT):
-            left.add(threading.Thread(), "search")
-        return await asyncio.gather(*(left.wait_for_room() for _ in range(100)), return_exceptions=True)
-
-    refused = asyncio.run(work())
-    assert all(isinstance(error, TooManyLeft) for error in refused)
-    assert len(looks) < 20
 
 
 def test_a_narrow_pool_waits_without_counting_the_wait():

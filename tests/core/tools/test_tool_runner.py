@@ -16,6 +16,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import bad_tools
+import misbehaving_tools as tools
 import pytest
 
 from agent_r1_core import Passage, Task, ToolCall, ToolContext, ToolResources
@@ -39,12 +41,12 @@ def context(turn: int = 0, seed: int = 1) -> ToolContext:
     return ToolContext("episode", turn, Task("task", "Where?", ("Tavelo",)), random.Random(seed))
 
 
-def made(module: Any, *names: str) -> dict[str, Any]:
-    """Instances of the module's tools."""
-    tools = {name: getattr(module, name)() for name in names}
-    for name, instance in tools.items():
+def made(*names: str) -> dict[str, Any]:
+    """Misbehaving tools by name."""
+    instances = {name: getattr(tools, name)() for name in names}
+    for name, instance in instances.items():
         instance.name = name
-    return tools
+    return instances
 
 
 @asynccontextmanager
@@ -84,25 +86,24 @@ def of_episodes(runner: ToolRunner, call: ToolCall, episodes: str) -> list[Any]:
         ),
         (("fail", {"kind": "tool"}), "Error: the page is gone; ask for another"),
         (("fail", {"kind": "value"}), "Error: fail failed with ValueError: no such page at all."),
-        (("fail", {"kind": "exit"}), "Error: fail failed with SystemExit: 3."),
     ],
 )
-def test_what_goes_wrong_is_one_sentence(tools, call, text):
-    (result,) = run(ToolRunner(made(tools, "fail", "lookup")), call)
+def test_what_goes_wrong_is_one_sentence(call, text):
+    (result,) = run(ToolRunner(made("fail", "lookup")), call)
     assert (result.text, result.error) == (text, True)
 
 
 @pytest.mark.parametrize("isolation", ["thread", "process"])
-def test_what_a_tool_records_reaches_its_metrics(tools, isolation):
-    runner = ToolRunner(made(tools, "counted"), isolation={"counted": isolation})
+def test_what_a_tool_records_reaches_its_metrics(isolation):
+    runner = ToolRunner(made("counted"), isolation={"counted": isolation})
     (result,) = run(runner, ("counted", {"name": "Karimo"}))
     assert 0 < result.seconds == runner.counts.total.seconds
     assert runner.counts.by_tool["counted"].numbers == {"letters": (6.0 * SCALE, 1)}
 
 
-def test_opened_tools_describe_themselves_and_a_failure_is_told(tools):
+def test_opened_tools_describe_themselves_and_a_failure_is_told():
     index = tools.Index(tools.Index.Config(unit="texts"))
-    runner = ToolRunner({"index": index, **made(tools, "lookup", "BadIndex")}, isolation={"index": "process"})
+    runner = ToolRunner({"index": index, **made("lookup", "BadIndex")}, isolation={"index": "process"})
     (result,) = run(runner, ("index", {}))
     assert result.text == "2 texts: Karimo, Tavelo", "its configuration and its corpora reach its process"
     assert runner.describe() == {
@@ -111,7 +112,7 @@ def test_opened_tools_describe_themselves_and_a_failure_is_told(tools):
     }
 
 
-def test_a_tool_that_cannot_be_opened_says_why(tools):
+def test_a_tool_that_cannot_be_opened_says_why():
     closed = tools.Closed()
     closed.name = "closed"
     for isolation in ("thread", "process"):
@@ -119,9 +120,9 @@ def test_a_tool_that_cannot_be_opened_says_why(tools):
             run(ToolRunner({"closed": closed}, isolation={"closed": isolation}))
 
 
-def test_a_process_keeps_tools_apart(tools):
+def test_a_process_keeps_tools_apart():
     names = ("whoami", "later", "die")
-    runner = ToolRunner(made(tools, *names), isolation=dict.fromkeys(names, "process"))
+    runner = ToolRunner(made(*names), isolation=dict.fromkeys(names, "process"))
     shared = context(turn=2)
     calls = [("whoami", {})] * 2
     first, second, late, broken = run(runner, *calls, ("later", {"name": "é"}), ("die", {}), each=shared)
@@ -135,13 +136,13 @@ def test_a_process_keeps_tools_apart(tools):
     assert (broken.text, broken.error) == ("Error: die failed with RuntimeError: its process died.", True)
 
 
-def test_the_calls_of_an_isolated_tool_run_in_the_thread_that_opened_it(tools):
+def test_the_calls_of_an_isolated_tool_run_in_the_thread_that_opened_it():
     for isolation, text in (("process", "2"), ("thread", "Error: Sql failed with ProgrammingError: SQLite objects")):
-        results = run(ToolRunner(made(tools, "Sql"), isolation={"Sql": isolation}), *[("Sql", {})] * 4)
+        results = run(ToolRunner(made("Sql"), isolation={"Sql": isolation}), *[("Sql", {})] * 4)
         assert (all if isolation == "process" else any)(result.text.startswith(text) for result in results)
 
 
-def test_state_and_random_numbers_travel_to_a_process_and_back(tools):
+def test_state_and_random_numbers_travel_to_a_process_and_back():
     """A process gives what a thread gives, and leaves the context as a thread does, even if the tool declines."""
     calls = [("count", {"fail": fail}) for fail in (False, True, False)]
     seen = {}
@@ -149,33 +150,33 @@ def test_state_and_random_numbers_travel_to_a_process_and_back(tools):
         shared = context(seed=3)
         shared.state.update({"noted": "x", "others": [1]})
         shared.rng.gauss(0, 1)
-        runner = ToolRunner(made(tools, "count"), isolation={"count": isolation})
+        runner = ToolRunner(made("count"), isolation={"count": isolation})
         texts = [run(runner, call, each=shared)[0].text for call in calls]
         seen[isolation] = (texts, shared.state, shared.rng.random(), shared.rng.gauss(0, 1))
     assert seen["thread"] == seen["process"]
     assert seen["process"][1] == {"calls": 3, "others": [1]}
 
 
-def test_state_that_a_process_could_not_give_back_as_it_is_is_an_error(tools):
+def test_state_that_a_process_could_not_give_back_as_it_is_is_an_error():
     shared = context()
-    runner = ToolRunner(made(tools, "keep_tuple"), isolation={"keep_tuple": "process"})
+    runner = ToolRunner(made("keep_tuple"), isolation={"keep_tuple": "process"})
     (result,) = run(runner, ("keep_tuple", {}), each=shared)
     assert "context.state holds what JSON cannot carry, such as a tuple" in result.text
     assert shared.state == {}
 
 
-def test_a_process_takes_no_more_than_its_limits(tools, tmp_path):
+def test_a_process_takes_no_more_than_its_limits(tmp_path):
     names = ("hoard", "fill")
     limits = dict.fromkeys(names, ToolLimits(memory=0.5, file_size=0.5))
-    runner = ToolRunner(made(tools, *names), isolation=dict.fromkeys(names, "process"), limits=limits)
+    runner = ToolRunner(made(*names), isolation=dict.fromkeys(names, "process"), limits=limits)
     hoarded, filled = run(runner, ("hoard", {}), ("fill", {"folder": str(tmp_path)}))
     assert hoarded.text == "Error: hoard failed with MemoryError."
     assert "File too large" in filled.text
 
 
 @pytest.mark.slow
-def test_a_message_that_is_too_large_costs_no_process(tools):
-    runner = ToolRunner(made(tools, "whoami", "remember"), isolation={"whoami": "process", "remember": "process"})
+def test_a_message_that_is_too_large_costs_no_process():
+    runner = ToolRunner(made("whoami", "remember"), isolation={"whoami": "process", "remember": "process"})
     roomy, full = context(), context()
     full.state["notes"] = "x" * (2 << 20)
 
@@ -191,16 +192,16 @@ def test_a_message_that_is_too_large_costs_no_process(tools):
     assert (kept.text, len(roomy.state["lists"])) == ("kept", 10)
 
 
-def orderly(module: Any, notes: Path, most: int = 99) -> dict[str, Any]:
+def orderly(notes: Path, most: int = 99) -> dict[str, Any]:
     """The tool that notes when it is opened and closed, in processes."""
-    instance = module.Orderly(module.Orderly.Config(notes=str(notes), most=most))
+    instance = tools.Orderly(tools.Orderly.Config(notes=str(notes), most=most))
     instance.name, instance.isolation = "orderly", "process"
     return {"orderly": instance}
 
 
 @pytest.mark.slow
-def test_processes_close_their_tool_and_leave_no_process_behind(tools, tmp_path):
-    (left,) = run(ToolRunner(orderly(tools, tmp_path / "notes")), ("orderly", {}))
+def test_processes_close_their_tool_and_leave_no_process_behind(tmp_path):
+    (left,) = run(ToolRunner(orderly(tmp_path / "notes")), ("orderly", {}))
     notes = (tmp_path / "notes").read_text().split()
     assert notes.count("closed") == notes.count("opened") >= 1
     with contextlib.suppress(ProcessLookupError):
@@ -208,8 +209,8 @@ def test_processes_close_their_tool_and_leave_no_process_behind(tools, tmp_path)
 
 
 @pytest.mark.slow
-def test_further_processes_that_cannot_start_are_told_once_and_not_tried_without_end(tools, tmp_path, caplog):
-    runner = ToolRunner(orderly(tools, tmp_path / "notes", most=1))
+def test_further_processes_that_cannot_start_are_told_once_and_not_tried_without_end(tmp_path, caplog):
+    runner = ToolRunner(orderly(tmp_path / "notes", most=1))
 
     async def work() -> list[Any]:
         async with opened(runner), asyncio.timeout(60):
@@ -223,9 +224,9 @@ def test_further_processes_that_cannot_start_are_told_once_and_not_tried_without
     assert caplog.text.count("a process of tool orderly is missing") == 1
 
 
-def test_starts_that_fail_wait_longer_each_time_and_are_told_once(tools, monkeypatch, caplog):
+def test_starts_that_fail_wait_longer_each_time_and_are_told_once(monkeypatch, caplog):
     monkeypatch.setattr(isolated, "time", SimpleNamespace(monotonic=lambda: 100.0))
-    lookup, waits = isolated.IsolatedTool(made(tools, "lookup")["lookup"], 4, ToolLimits()), []
+    lookup, waits = isolated.IsolatedTool(made("lookup")["lookup"], 4, ToolLimits()), []
     for _ in range(8):
         lookup._fail("out of memory")
         waits.append(lookup._next_start - 100.0)
@@ -233,10 +234,10 @@ def test_starts_that_fail_wait_longer_each_time_and_are_told_once(tools, monkeyp
     assert caplog.text.count("a process of tool lookup is missing (out of memory); its calls share the others") == 1
 
 
-def test_a_process_imports_nothing_from_the_folder_that_it_starts_in(tools, tmp_path, monkeypatch):
+def test_a_process_imports_nothing_from_the_folder_that_it_starts_in(tmp_path, monkeypatch):
     (tmp_path / "json.py").write_text("raise RuntimeError('imported')")
     monkeypatch.chdir(tmp_path)
-    (answer,) = run(ToolRunner(made(tools, "lookup"), isolation={"lookup": "process"}), ("lookup", {"name": "Karimo"}))
+    (answer,) = run(ToolRunner(made("lookup"), isolation={"lookup": "process"}), ("lookup", {"name": "Karimo"}))
     assert answer.text == "Karimo was born in Tavelo."
 
 
@@ -250,15 +251,15 @@ def test_a_process_runs_the_plugin_file_as_it_was_read(tmp_path):
     assert answer.text == "6"
 
 
-def test_many_short_calls_share_the_processes_that_stand_ready(tools):
-    runner = ToolRunner(made(tools, "whoami"), isolation={"whoami": "process"})
+def test_many_short_calls_share_the_processes_that_stand_ready():
+    runner = ToolRunner(made("whoami"), isolation={"whoami": "process"})
     processes = {json.loads(answer.text)["process"] for answer in run(runner, *[("whoami", {})] * 40)}
     assert len(processes) <= 3
 
 
 @pytest.mark.slow
-def test_calls_that_find_no_free_process_get_one_of_their_own(tools, tmp_path):
-    runner = ToolRunner(made(tools, "meet"), {"meet": 60}, {"meet": "process"}, max_concurrency=4)
+def test_calls_that_find_no_free_process_get_one_of_their_own(tmp_path):
+    runner = ToolRunner(made("meet"), {"meet": 60}, {"meet": "process"}, max_concurrency=4)
 
     async def work() -> list[Any]:
         async with opened(runner):
@@ -268,8 +269,8 @@ def test_calls_that_find_no_free_process_get_one_of_their_own(tools, tmp_path):
     assert [answer.text for answer in asyncio.run(work())] == ["4"] * 4
 
 
-def test_a_tool_declares_where_it_runs_and_the_caller_may_know_better(tools):
-    apart = made(tools, "whoami")
+def test_a_tool_declares_where_it_runs_and_the_caller_may_know_better():
+    apart = made("whoami")
     apart["whoami"].isolation = "process"
     for isolation, own in (({}, False), ({"whoami": "thread"}, True)):
         (answer,) = run(ToolRunner(apart, isolation=isolation), ("whoami", {}))
@@ -290,14 +291,14 @@ def test_runners_share_corpus_files_and_delete_what_a_killed_run_left(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_process_that_misses_its_deadline_is_killed_then_and_not_at_the_end(tools):
+def test_a_process_that_misses_its_deadline_is_killed_then_and_not_at_the_end(tmp_path):
     async def work() -> None:
-        spin = isolated.IsolatedTool(made(tools, "spin")["spin"], 1, ToolLimits())
+        spin = isolated.IsolatedTool(bad_tools.spin(), 1, ToolLimits())
         await spin.start(RESOURCES, {})
         (process,) = spin._all
         try:
             with pytest.raises(CallTimeout):
-                await spin.call({}, context(), 0.2)
+                await spin.call({"how": "integers", "pid_file": str(tmp_path / "pid")}, context(), 0.2)
             ended = await asyncio.to_thread(process._process.wait, 20)
             assert ended == 128 + signal.SIGKILL
             async with asyncio.timeout(60):

@@ -38,17 +38,6 @@ def test_bytes_are_megabytes_and_what_has_no_total_says_how_long_it_goes_on(cloc
     assert loading.line() == "loading tiny, for 1:15"
 
 
-def test_a_second_part_of_a_job_is_counted_anew(clock: Any) -> None:
-    work = Work("loading", unit="tensors")
-    work.restart(10)
-    clock.now += 4
-    work.advance(8)
-    work.restart(2)
-    clock.now += 3
-    work.advance(1)
-    assert (work.count(), work.left) == ("1 of 2 tensors", 3)
-
-
 def test_a_watcher_is_told_of_the_beginning_and_the_end_in_every_thread() -> None:
     told: list[tuple[str, float, bool]] = []
     with watched_by(lambda work: told.append((work.what, work.done, work.ended))):

@@ -1,20 +1,17 @@
-"""Tools as they should and should not be; loaded by path, like a user's own plugin file."""
+"""Tools as they should and should not be, in a module that another process can import."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import re
 import sqlite3
 import subprocess
-import threading
 import time
 from typing import Any
 
-from agent_r1_core import ComponentConfig, Tool, ToolContext, ToolError, ToolResources, tool
+from bad_tools import RELEASE
 
-RELEASE = threading.Event()
-"""Set when a test ends, so that hung threads end."""
+from agent_r1_core import ComponentConfig, Tool, ToolContext, ToolError, ToolResources, tool
 
 
 @tool
@@ -67,25 +64,11 @@ async def later(name: str) -> dict[str, str]:
 
 
 @tool
-def hang() -> str:
-    """Never answer."""
-    RELEASE.wait()
-    return "late"
-
-
-@tool
-def spin() -> str:
-    """Keep the interpreter's lock for ever: this regular expression takes ages, and gives it up never."""
-    return str(re.match(r"(a+)+$", "a" * 64 + "b"))
-
-
-@tool
 def fail(kind: str) -> str:
     """Raise something."""
     errors: dict[str, BaseException] = {
         "value": ValueError("no such page\nat all"),
         "tool": ToolError("the page is gone; ask for another"),
-        "exit": SystemExit(3),
     }
     raise errors[kind]
 
