@@ -46,7 +46,3 @@ def test_without_any_named_state_it_is_grpo_and_says_so() -> None:
     assert torch.equal(out.advantages, GRPO().advantages(batch).advantages)
     assert "state_key" in out.warnings[0]
     assert out.metrics["anchored_turns"] == 0.0
-
-
-def test_an_empty_rollout_has_no_advantages() -> None:
-    assert made().advantages(Batch.from_groups([])).advantages.shape == (0, 0)
