@@ -28,8 +28,6 @@ from agent_r1_core import (
     Trajectory,
 )
 from agent_r1_core.chat import ChatTokenizer
-from agent_r1_core.learning.batch import Batch
-from agent_r1_core.learning.packing import pack
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings, WeightedReward
 from agent_r1_core.testing import ScriptedPolicy, make_task, tiny_tokenizer
 
@@ -103,16 +101,12 @@ def words(cue: Any) -> str:
     return f"Step {cue.turn}"
 
 
-def test_append_is_what_happens_without_a_strategy_and_truncates_where_the_others_go_on() -> None:
+def test_append_is_what_happens_without_a_strategy_and_truncates() -> None:
     assert episode(Append(), words).segments == episode(None, words).segments
     assert len(episode(None, words).segments) == 1
     one = episode(Append(), words, max_tokens=180)
     assert (one.status, one.reason) == (EndStatus.TRUNCATED, "max_tokens")
     assert len(one.turns) < 5
-    other = episode(Window(Window.Config(turns=2)), words, max_tokens=180)
-    assert other.status is EndStatus.TERMINATED
-    assert other.tokens > 180
-    assert all(len(segment.ids) <= 180 for segment in other.segments)
 
 
 def test_a_window_leaves_whole_turns() -> None:
@@ -197,20 +191,6 @@ def test_a_cut_or_empty_summary_is_used_as_it_is_and_counted(
     assert (metrics["episode/cut_actions"], metrics["episode/malformed"]) == (0.0, 0.0)
 
 
-def test_control_tokens_of_a_summary_are_text_and_those_of_an_action_that_stays_are_not() -> None:
-    special = TOKENIZER.encode("<tool_call>")
-    assert len(special) == 1
-    summed = episode(Summary(Summary.Config(turns=1)), lambda cue: "<tool_call>")
-    assert summed.segments[0].ids.count(special[0]) == 2, "the action and the summary"
-    start = summed.turns[2].start
-    assert special[0] not in summed.segments[1].ids[:start]
-    assert "<tool_call>" in read(summed, 2)
-    windowed = episode(Window(Window.Config(turns=1)), lambda cue: "<tool_call>")
-    begun = windowed.segments[1]
-    assert begun.ids[: windowed.turns[2].start].count(special[0]) == 1
-    assert sum(begun.mask) == windowed.turns[2].tokens
-
-
 def test_an_episode_that_has_no_room_for_its_summary_is_truncated() -> None:
     no_prompt = episode(Summary(Summary.Config(turns=2, prompt="Sum up! " * 60)), words, max_tokens=400)
     assert (no_prompt.status, no_prompt.reason) == (EndStatus.TRUNCATED, "max_tokens")
@@ -220,25 +200,6 @@ def test_an_episode_that_has_no_room_for_its_summary_is_truncated() -> None:
     assert (no_notes.status, no_notes.reason) == (EndStatus.TRUNCATED, "max_tokens")
     assert no_notes.turns[-1].purpose == "summary"
     assert no_notes.success is False, "the environment's last word"
-
-
-def test_no_token_is_computed_twice() -> None:
-    """Four episodes of a task: what their segments have in common, within one and across them, is computed once."""
-
-    def computed(strategy: ContextStrategy) -> tuple[int, int]:
-        batch = Batch.from_groups(play(strategy, words, samples=4).groups)
-        packed = pack(batch, range(batch.size))
-        return len(packed.tree.ids), len(packed.ids)
-
-    once, all_of_it = computed(Append())
-    assert all_of_it == 4 * once, "a scripted policy says the same four times"
-    alone = episode(Window(Window.Config(turns=2)), words)
-    opening = len(TOKENIZER.encode("<|im_start|>system\nWalk.<|im_end|>\n<|im_start|>user\nFive steps!<|im_end|>\n"))
-    again = [segment.ids for segment in alone.segments]
-    tree, every = computed(Window(Window.Config(turns=2)))
-    assert every == 4 * sum(map(len, again))
-    assert tree <= sum(map(len, again)) - (len(again) - 1) * opening
-    assert computed(Window(Window.Config(turns=9))) == (once, all_of_it), "a window that holds everything costs nothing"
 
 
 class Faulty(ContextStrategy):
@@ -257,7 +218,6 @@ class Faulty(ContextStrategy):
     [
         (lambda history: None, "returned NoneType; return messages or a SummaryRequest"),
         (lambda history: history.messages[1:], "dropped the opening"),
-        (lambda history: [dict(message) for message in history.messages], "dropped the opening"),
         (lambda history: history.messages[:-1], "ended with an action"),
         (lambda history: [*history.opening, *history.exchanges[-1].answer], "kept a tool's answer without the action"),
         (lambda history: [*history.opening, {"role": "boss", "content": "Go!"}], "chose a message of the role 'boss'"),

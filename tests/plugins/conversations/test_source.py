@@ -58,8 +58,6 @@ def test_the_environments_system_message_stands_alone_unless_the_files_is_asked_
         ({"messages": [{"role": "user", "content": [3]}, *SHOWN]}, "has a content that is no text"),
         ({"messages": [ASKED, *SHOWN, 7]}, "line 1 of .* is no demonstration: message 4 is not of the chat format"),
         ({"messages": [ASKED, *SHOWN], "answers": "Tavelo"}, "the answers of line 1 of .* are no list of texts"),
-        ({"messages": [ASKED, *SHOWN], "seed": "3"}, "the seed of line 1 of .* is no whole number"),
-        ({"messages": [ASKED, *SHOWN], "metadata": [1]}, "the metadata of line 1 of .* are no object"),
     ],
 )
 def test_a_damaged_line_is_one_sentence(shown: Any, record: Any, sentence: str) -> None:

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
 import re
 import subprocess
 import sys
-from collections import deque
 from importlib import util
 from pathlib import Path
 
-import gymnasium
 import pytest
 from agent_r1_gymnasium import env as module
 from agent_r1_gymnasium.env import Gymnasium, plain_text
 from pydantic import ValidationError
 
 from agent_r1_core import Action, EpisodeError
-from agent_r1_core.assembly.components import make_context, make_env, make_tool_format
-from agent_r1_core.assembly.model_source import find_model
-from agent_r1_core.assembly.task_sets import load_tasks
-from agent_r1_core.chat import ChatTokenizer
-from agent_r1_core.config import ResolvedConfig, load_config
-from agent_r1_core.rollout import Collector, RolloutRequest, RolloutSettings
-from agent_r1_core.testing import ScriptedPolicy
-from agent_r1_core.trajectory import Trajectory
 
 CLIFF = {"id": "CliffWalking-v1", "actions": {"up": 0, "right": 1, "down": 2, "left": 3}}
 
@@ -153,56 +143,17 @@ def test_without_the_package_a_sentence_names_the_extra(monkeypatch: pytest.Monk
     assert "pip install 'agent-r1[gymnasium]'" in Gymnasium.unavailable(Gymnasium.Config(id="Taxi-v4"))
 
 
-NAMES = ("up", "right", "down", "left")
-
-
-def shortest_way(name: str) -> list[str]:
-    """The fewest actions to the end of a world of which every action's outcome is certain."""
-    world = gymnasium.make(name).unwrapped
-    start, _ = world.reset(seed=0)
-    ways, open_ends = {int(start): list[str]()}, deque([int(start)])
-    while open_ends:
-        at = open_ends.popleft()
-        for number, action in enumerate(NAMES):
-            ((_, there, reward, over),) = world.P[at][number]
-            if over and reward == -1:
-                return [*ways[at], action]
-            if int(there) not in ways:
-                ways[int(there)] = [*ways[at], action]
-                open_ends.append(int(there))
-    raise AssertionError("there is no way")
-
-
-def test_the_best_policy_reaches_the_goal_of_the_cliff_within_the_budgets(root: Path, tmp_path: Path) -> None:
+def test_the_best_policy_reaches_the_goal_of_the_cliff_within_the_budgets(agent_r1, root: Path, tmp_path: Path) -> None:
     text = (root / "docs/worlds.md").read_text(encoding="utf-8")
     found = re.search(r"<!-- file: cliff\.yaml -->\n```yaml\n(.*?)```", text, re.DOTALL)
     assert found is not None
-    (tmp_path / "cliff.yaml").write_text(found[1])
-    resolved = load_config(tmp_path / "cliff.yaml", ["tasks.eval.size=2"])
-    way = shortest_way(resolved.config.env.config.id)
-    assert len(way) == 13
+    recipe, script = tmp_path / "cliff.yaml", tmp_path / "actions.txt"
+    recipe.write_text(found[1])
     for actions, end in (
-        (way, ("terminated", "env", True, 13)),
+        (["up", *["right"] * 11, "down"], ("terminated", "env", True, 13)),
         (["up", "down"] * 10, ("truncated", "max_turns", False, 20)),
     ):
-        ends = [(str(one.status), one.reason, one.success, len(one.steps)) for one in played(resolved, actions)]
-        assert ends == [end] * 2, "the turns end before the tokens do"
-
-
-def played(resolved: ResolvedConfig, actions: list[str]) -> list[Trajectory]:
-    """The evaluation's episodes, each with these actions."""
-    config = resolved.config
-    tokenizer = ChatTokenizer.from_folder(find_model(config.model.name).folder)
-    settings = RolloutSettings(
-        make_env=make_env(resolved),
-        tool_format=make_tool_format(resolved),
-        context=make_context(resolved),
-        sampling=config.engine.config.sampling,
-    )
-    policy = ScriptedPolicy([f"<answer>{action}</answer>" for action in actions], tokenizer)
-    collector = Collector(policy, tokenizer, settings)
-    tasks = load_tasks(resolved, ["eval"], lambda text: None)["eval"].tasks
-    try:
-        return asyncio.run(collector.collect(RolloutRequest(tasks, 1, 0))).trajectories
-    finally:
-        collector.close()
+        script.write_text("\n\n".join(f"<answer>{action}</answer>" for action in actions))
+        played = json.loads(agent_r1("play", recipe, "--script", script, "--json").stdout)["episode"]
+        last = played["turns"][-1]
+        assert (played["status"], played["reason"], last["success"], len(played["turns"])) == end

@@ -9,8 +9,7 @@ from typing import ClassVar
 
 import bm25s
 import pytest
-import Stemmer
-from agent_r1_miniwiki.grammar import COMPARISONS, RELATIONS, SENTENCES, chains
+from agent_r1_miniwiki.grammar import COMPARISONS, SENTENCES, chains
 from agent_r1_miniwiki.source import MiniWiki
 from agent_r1_miniwiki.world import World, split_of
 from pydantic import ValidationError
@@ -92,13 +91,6 @@ def all_questions(world: World) -> list:
     return [q for hops in (1, 2, 3) for q in world.questions(hops, ALL_KINDS)]
 
 
-def test_the_same_seed_gives_the_same_world_and_another_seed_another() -> None:
-    one, again, other = World(3, "train", 60), World(3, "train", 60), World(4, "train", 60)
-    assert one.passages == again.passages
-    assert all_questions(one) == all_questions(again)
-    assert one.passages != other.passages
-
-
 def test_train_and_eval_worlds_share_no_name() -> None:
     def names(split: str) -> set[str]:
         worlds = [World(seed, split, 120) for seed in range(20)]  # type: ignore[arg-type]
@@ -109,12 +101,6 @@ def test_train_and_eval_worlds_share_no_name() -> None:
     assert len(evaluation) > 1000
     assert not train & evaluation
     assert {split_of(name) for name in train} == {"train"}
-
-
-def test_a_passage_has_two_to_five_sentences_and_opens_with_its_title() -> None:
-    for passage in World(0, "train", 240).passages:
-        assert passage.text.startswith(f"{passage.title} is a ")
-        assert 2 <= passage.text.count(".") <= 5
 
 
 @pytest.mark.parametrize("hops", [1, 2, 3])
@@ -152,20 +138,12 @@ def test_a_comparison_is_answered_by_the_earlier_of_two_years() -> None:
         assert question.answer == min(years, key=lambda title: years[title])
 
 
-def test_multi_hop_questions_ask_for_no_year_and_two_hop_ones_for_no_country() -> None:
-    targets = {hops: {RELATIONS[chain[-1]].target for chain in chains(hops)} for hops in (1, 2, 3)}
-    assert targets[1] == {"person", "city", "company", "film", "country", "year"}
-    assert targets[2] == {"person", "city", "company"}
-    assert targets[3] == {"person", "city", "company", "country"}
-
-
-@pytest.mark.parametrize("stemmer", [None, Stemmer.Stemmer("english")])
-def test_an_entitys_name_retrieves_its_own_passage_by_bm25(stemmer: object) -> None:
+def test_an_entitys_name_retrieves_its_own_passage_by_bm25() -> None:
     taken: set[str] = set()
     passages = [p for seed in range(4) for p in World(seed, "eval", 120, taken).passages]
     index = bm25s.BM25()
-    documents = bm25s.tokenize([f"{p.title}\n{p.text}" for p in passages], stemmer=stemmer, show_progress=False)
+    documents = bm25s.tokenize([f"{p.title}\n{p.text}" for p in passages], show_progress=False)
     index.index(documents, show_progress=False)
-    queries = bm25s.tokenize([p.title for p in passages], stemmer=stemmer, show_progress=False)
+    queries = bm25s.tokenize([p.title for p in passages], show_progress=False)
     best = index.retrieve(queries, k=1, show_progress=False).documents[:, 0]
     assert [passages[i].title for i in best] == [p.title for p in passages]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from agent_r1_paper.matrix import Matrix
 from agent_r1_paper.matrix_display import MatrixDisplay
-from agent_r1_paper.runner import Execute, run_matrix
+from agent_r1_paper.runner import run_matrix
 from agent_r1_paper.store import Store
 from agent_r1_paper.tables import SCALES, TABLES
 
@@ -52,7 +52,7 @@ class Commands:
         keys = dict(word.split("=", 1) for word in command if "=" in word)
         run = Path(keys["run.dir"], keys["run.name"]) if "run.dir" in keys else Path(command[1])
         text = f"{command[0]} {run.name}"
-        self.ran.append(f"{text} --resume" if "--resume" in command else text)
+        self.ran.append(text)
         if text in self.failing:
             raise self.failing.pop(text)
         if command[0] == "train":
@@ -100,8 +100,8 @@ def store(tmp_path: Path) -> Store:
 def run(store: Store, commands: Commands) -> Callable[..., dict[str, str]]:
     """`run(matrix, resume=True)` runs in the folder what has not run; returns why cells failed."""
 
-    def run(matrix: Matrix, resume: bool = False, store: Store = store, execute: Execute = commands) -> dict[str, str]:
+    def run(matrix: Matrix, resume: bool = False, store: Store = store) -> dict[str, str]:
         store.open(matrix, resume)
-        return run_matrix(matrix, store, execute, MatrixDisplay(io.StringIO(), live=False))
+        return run_matrix(matrix, store, commands, MatrixDisplay(io.StringIO(), live=False))
 
     return run

@@ -153,7 +153,6 @@ def test_a_dry_run_prints_commands_that_can_be_run_and_touches_nothing(agent_r1:
         (["table3", "--scale", "huge"], "there is no scale 'huge'; the scales are tiny, paper"),
         (["table3", "--row", "dpo"], "table3 has no row 'dpo'; its rows are base_tool_call, naive_rag"),
         (["table3", "seed=1"], "override 'seed=1': the matrix decides seed; use --seeds"),
-        (["table3", "run.dir=here"], "the matrix decides run.dir; use --dir"),
         (["table3", "training.stps=1"], "did you mean training.steps?"),
     ],
 )

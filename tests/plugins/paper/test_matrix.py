@@ -14,7 +14,6 @@ from agent_r1_paper.store import Store
 from agent_r1_paper.tables import SCALES
 
 from agent_r1_core.errors import ConfigError, RunError
-from agent_r1_core.runs.run import Run
 
 Make = Callable[..., Matrix]
 RunMatrix = Callable[..., dict[str, str]]
@@ -52,25 +51,6 @@ def test_an_interrupted_matrix_goes_on_where_it_stopped(
     assert sorted(commands.ran) == sorted([*everything, where]), "only the interrupted command ran twice"
     tables = [make_report(small, folder, {}).to_json() for folder in (whole, broken)]
     assert tables[0] == tables[1]
-
-
-def test_a_training_that_left_its_run_unfinished_is_resumed(
-    matrix: Make, store: Store, run: RunMatrix, commands: Any
-) -> None:
-    only = matrix("table4", rows=("ppo",))
-    store.open(only, resume=False)
-    Run.create(store.runs, "ppo-0", {}, []).close()
-
-    def go_on(command: Any, log: Path) -> str:
-        if command[0] == "train":
-            with Run.resume(store.runs / "ppo-0") as training:
-                training.write_model(lambda folder: None)
-            commands.ran.append(" ".join(command))
-            return ""
-        return str(commands(command, log))
-
-    assert run(only, resume=True, execute=go_on) == {}
-    assert commands.ran == [f"train {store.runs / 'ppo-0'} --resume", "eval ppo-0"]
 
 
 def test_a_failing_cell_stops_no_other_and_is_tried_again(

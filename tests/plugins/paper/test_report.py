@@ -192,14 +192,6 @@ def test_estimates_are_corrected_by_the_speed_of_this_machine(small: Matrix, sto
     assert time_left(small, store) == pytest.approx(expected), "the whole of naive_rag is as long as its check"
 
 
-def test_cells_of_the_same_row_tell_most(small: Matrix, store: Store, commands: Any) -> None:
-    for name, seconds in (("naive_rag.check", 1.0), ("naive_rag", 2.0), ("ppo-0", 100.0)):
-        finish(small, store, commands, name, seconds)
-    assert time_left(small, store) == 300.0, "ppo once more, and grpo as long as ppo"
-    finish(small, store, commands, "grpo-0", 40.0)
-    assert time_left(small, store) == 140.0
-
-
 def test_the_real_methods_cost_what_the_docs_say() -> None:
     configs = Matrix(TABLES["table3"], SCALES["paper"]).configs
     counted = {name: (flops_per_token(config), trained_episodes(config)) for name, config in configs.items()}

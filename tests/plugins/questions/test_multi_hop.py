@@ -175,26 +175,18 @@ def test_unanswerable_questions_are_refused_or_left_out_before_they_are_counted(
 MALFORMED = {
     (HotpotQA, "hotpot.json"): (
         ({"answer": None}, "record 1 of .* has no 'answer', as in a test set .*; give a file or split with answers"),
-        ({"answer": 5}, "record 1 of .* has no text under 'answer'"),
         ({"type": ["bridge", {}]}, "record 1 of .* has a dict under type; give a text"),
         ({"question": ""}, "record 1 of .* has an empty 'question'"),
-        ({"_id": 5}, "no text under '_id'"),
         ({"supporting_facts": [3]}, "supporting_facts of record 1 of .* are malformed"),
         ({"context": ["Lyon"]}, "context of record 1 of .* is malformed"),
-        ({"context": [["Lyon", 3]]}, "context of record 1 of .* is malformed"),
         ({"context": {"title": ["a"], "sentences": []}}, "context of record 1 of .* is malformed"),
-        ({"context": 7}, "context of record 1 of .* is malformed"),
     ),
-    (TwoWikiMultihopQA, "dev.json"): (
-        ({"answer": ""}, "record 1 of .*dev.json has no 'answer', as in a test set"),
-        ({"context": {"title": ["a"]}}, "context of record 1 of .*dev.json is malformed"),
-    ),
+    (TwoWikiMultihopQA, "dev.json"): (({"answer": ""}, "record 1 of .*dev.json has no 'answer', as in a test set"),),
     (MuSiQue, "musique.jsonl"): (
         ({"answer": None, "answerable": None}, "line 1 of .* has no 'answer', as in a test set"),
         ({"answer_aliases": [["Boru"]]}, "line 1 of .* has a list under answer_aliases; give a text"),
         ({"id": None}, "line 1 of .* has an empty 'id'"),
         ({"paragraphs": [{"title": "Boru"}]}, "the paragraphs of line 1 of .* are malformed"),
-        ({"paragraphs": "Boru"}, "the paragraphs of line 1 of .* are malformed"),
     ),
 }
 RIGHT = {HotpotQA: ORIGINAL, TwoWikiMultihopQA: TWO_WIKI, MuSiQue: RECORD}

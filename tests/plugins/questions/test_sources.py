@@ -92,11 +92,9 @@ def test_a_line_gives_a_task_of_two_hops_without_a_corpus(source: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("Question,Answer\nWho?,\n", "line 2 of .* has no 'Answer'"),
         ("Question;Answer\nWho?;Vesano\n", r"line 2 of .* has no text under 'Question' \(it has keys \['Question;"),
         ("Question,Answer\nWho?,Vesano,of Tavelo\n", "line 2 of .* has 3 values, but the first line names 2"),
         ('Question,Answer\nWho?,"Vesano\n', r"line 2 of .* is not CSV \(unexpected end of data\); repair it"),
-        ("Question,Answer\n", "holds no record"),
     ],
 )
 def test_a_broken_file_gives_one_sentence(source: Any, text: str, sentence: str) -> None:
@@ -120,7 +118,6 @@ def test_a_source_names_the_one_that_reads_a_file(source: Any, name: str, format
             read()
 
 
-PLAIN = {"question": "Who directed Karimo?", "answer": "Vesano"}
 FULL = {
     "id": 17,
     "question": "Who directed Karimo?",
@@ -136,15 +133,15 @@ FULL = {
 
 
 def test_a_question_and_an_answer_are_enough(source: Any) -> None:
-    qa = source(QA, "own.jsonl", PLAIN, PLAIN | {"answer": 42})
+    qa = source(QA, "own.jsonl", QUESTION, QUESTION | {"answer": 42})
     first, second = qa.load()
-    assert (first.id, first.prompt, first.answers, first.metadata) == ("own.0", PLAIN["question"], ("Vesano",), {})
+    assert (first.id, first.prompt, first.answers, first.metadata) == ("own.0", QUESTION["question"], ("Vesano",), {})
     assert (second.id, second.answers) == ("own.1", ("42",))
     assert qa.corpus() is None
 
 
 def test_everything_else_that_a_record_tells_is_kept(source: Any, tmp_path: Path) -> None:
-    qa = source(QA, "own.jsonl", FULL, PLAIN)
+    qa = source(QA, "own.jsonl", FULL, QUESTION)
     task = qa.load()[0]
     assert (task.id, task.answers) == ("17", ("Vesano", "Vesano I", "the Old"))
     assert task.metadata == {"kind": "bridge", "level": "hard", "hops": 2, "path": ["Karimo", "Vesano"]}
@@ -159,10 +156,8 @@ def test_everything_else_that_a_record_tells_is_kept(source: Any, tmp_path: Path
     [
         ({"question": "Who?"}, "line 1 of .* has no answer under answers, answer, golden_answers; add one"),
         ({"question": "Who?", "answers": [{}]}, "has a dict under answers or answer or golden_answers; give a text"),
-        ({"answer": "Vesano"}, "line 1 of .* has no text under 'question'"),
-        (PLAIN | {"hops": "two"}, "the hops of line 1 of .* are a str; give a whole number"),
-        (PLAIN | {"passages": [{"title": "Karimo"}]}, "passage 1 of line 1 of .* has no text under 'text'"),
-        (PLAIN | {"passages": {"title": "Karimo"}}, "the passages of line 1 of .* are no list"),
+        (QUESTION | {"hops": "two"}, "the hops of line 1 of .* are a str; give a whole number"),
+        (QUESTION | {"passages": [{"title": "Karimo"}]}, "passage 1 of line 1 of .* has no text under 'text'"),
     ],
 )
 def test_a_malformed_record_is_named(source: Any, record: Any, sentence: str) -> None:
@@ -190,7 +185,7 @@ MUSIQUE = {"paragraphs": [{"title": "Karimo", "paragraph_text": "A film."}], "qu
 def test_paragraphs_in_the_format_of_another_source_are_noticed_once(
     source: Any, caplog: pytest.LogCaptureFixture, record: Any, key: str, name: str
 ) -> None:
-    qa = source(QA, "own.jsonl", PLAIN, PLAIN | record, PLAIN | record)
+    qa = source(QA, "own.jsonl", QUESTION, QUESTION | record, QUESTION | record)
     assert (len(qa.load()), qa.corpus()) == (3, None)
     sentence = (
         f"qa does not read the paragraphs under {key!r} of line 2 of {qa.config.path}; the task source {name} "

@@ -56,9 +56,6 @@ class FakeWorker:
         """Loading waits for it."""
         self.weights.set()
         self.resting = False
-        self.reports = 0
-        self.asked: list[tuple[float, int]] = []
-        """How long a report may wait for how many episodes."""
         self._finished: list[tuple[int, int, Trajectory]] = []
         self._broken: list[tuple[int, Exception]] = []
         self._lost: WorkerLost | None = None
@@ -98,15 +95,9 @@ class FakeWorker:
         self._lost = WorkerLost("its process has ended")
         self._news.set()
 
-    def beat(self) -> None:
-        """Report though nothing has happened."""
-        self._news.set()
-
     async def report(self, gather: float, most: int) -> Report:
-        self.asked.append((gather, most))
         await self._news.wait()
         self._news.clear()
-        self.reports += 1
         if self.silent:
             await asyncio.Event().wait()
         finished, self._finished = self._finished, []

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from agent_r1_ray import dispatcher as module
 from agent_r1_ray.dealer import LOSSES
-from agent_r1_ray.dispatcher import REPORTS, STARTS, Dispatcher
+from agent_r1_ray.dispatcher import STARTS, Dispatcher
 from agent_r1_ray.jobs import NoRoom, WorkerLost
 from fake_workers import FakeWorker, plans
 
@@ -98,29 +98,6 @@ async def test_no_worker_gets_more_episodes_at_once_than_it_serves() -> None:
         assert [sum(len(job.plans) for job in worker.jobs) for worker in crew.workers] == [6, 6]
         gate.set()
         await playing
-
-
-async def test_workers_tell_of_few_episodes_at_once_while_others_wait_for_their_room() -> None:
-    crew = Crew()
-    async with crew.dispatcher(2, capacity=32) as dispatcher:
-        await played(dispatcher, plans(80))
-        for worker in crew.workers:
-            assert [most for _, most in worker.asked][:2] == [32, 2]
-            assert worker.asked[-1] == (2 / REPORTS, 32)
-
-
-async def test_reports_without_work_leave_nothing_behind() -> None:
-    crew = Crew()
-    async with crew.dispatcher(2) as dispatcher:
-        await played(dispatcher, plans(8))
-        before = len(dispatcher._queue._offers)
-        for _ in range(200):
-            for worker in crew.workers:
-                worker.beat()
-            await asyncio.sleep(0)
-        assert crew.workers[0].reports > 20, "no report was taken"
-        assert len(dispatcher._queue._offers) == before
-        await played(dispatcher, plans(12))
 
 
 async def test_a_lost_worker_is_replaced_and_only_its_unfinished_episodes_are_played_again() -> None:
@@ -258,16 +235,6 @@ async def test_a_replacement_that_cannot_take_the_weights_is_one_loss_and_no_cyc
         assert dispatcher.losses == 1
         assert [worker.killed for worker in crew.workers] == [True, False, True, False]
         await played(dispatcher, plans(6), version=1)
-
-
-async def test_a_worker_out_of_reach_for_a_moment_is_replaced_though_it_goes_on_reporting() -> None:
-    crew = Crew()
-    async with crew.dispatcher(1) as dispatcher:
-        crew.workers[0].fails_to_load = WorkerLost("it could not be reached")
-        await dispatcher.load_weights({}, 1)
-        finished = await played(dispatcher, plans(3), version=1)
-        assert {one.reason for one in finished.values()} == {"worker 1 under 1"}
-        assert "(it could not be reached)" in crew.notes[0]
 
 
 async def test_a_replacement_rests_while_the_others_do() -> None:

@@ -72,9 +72,9 @@ class Played:
     async def cancel(self) -> None:
         await self.host.cancel([job.id for job in self.jobs])
 
-    async def asked(self, most: int = 100) -> asyncio.Task[Report]:
+    async def asked(self) -> asyncio.Task[Report]:
         """A report that is being waited for."""
-        report = asyncio.ensure_future(self.host.report(LONG, most))
+        report = asyncio.ensure_future(self.host.report(LONG, 100))
         await settle()
         return report
 
@@ -110,21 +110,6 @@ async def test_news_gathers_until_a_call_has_nothing_left() -> None:
     await played.cancel()
 
 
-async def test_as_many_as_are_enough_are_told_at_once() -> None:
-    played = Played(3)
-    await played.submit()
-    for most in (1, 2):
-        report = await played.asked(most)
-        for episode in range(most):
-            assert not report.done()
-            await played.end(most - 1, episode)
-        assert len((await report).finished) == most
-    await played.end(0, 1)
-    await played.end(2, 0)
-    assert len((await (await played.asked(2))).finished) == 2, "they had ended before somebody asked"
-    await played.cancel()
-
-
 async def test_nobody_waits_for_more_where_something_is_wrong() -> None:
     played = Played(2)
     await played.submit()
@@ -139,17 +124,6 @@ async def test_nobody_waits_for_more_where_something_is_wrong() -> None:
     with pytest.raises(EngineError, match="out of memory"):
         await report
     await played.cancel()
-
-
-async def test_what_was_cancelled_keeps_nobody_waiting() -> None:
-    played = Played(2)
-    await played.submit()
-    await played.host.cancel([played.jobs[1].id])
-    report = await played.asked()
-    await played.end(0, 0)
-    assert not report.done()
-    await played.end(0, 1)
-    assert len((await report).finished) == 2
 
 
 async def test_who_takes_a_worker_over_hears_nothing_of_what_it_played_before() -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy
 import pytest
 import torch
 from agent_r1_ray import writer as module
@@ -29,13 +28,11 @@ from agent_r1_core.assembly.blueprint import Blueprint
 from agent_r1_core.assembly.local_roles import local_roles
 from agent_r1_core.assembly.site import LocalSite
 from agent_r1_core.config import load_config
-from agent_r1_core.contracts.token_numbers import TokenNumbers
-from agent_r1_core.errors import ConfigError, PluginError, RunError
+from agent_r1_core.errors import PluginError, RunError
 from agent_r1_core.metrics.tally import Tally, tally
-from agent_r1_core.rollout import RolloutResult
 from agent_r1_core.runs.trajectory_file import read_trajectories, write_trajectories
 from agent_r1_core.testing import SiteContract, make_trajectory, random_group, tiny_model_folder
-from agent_r1_core.trajectory import CallRecord, EndStatus, Group, Trajectory
+from agent_r1_core.trajectory import CallRecord, EndStatus, Trajectory
 
 
 class Watched(LocalSite):
@@ -86,24 +83,10 @@ def test_a_plugin_file_travels_by_its_content(spec: WorkerSpec, file: Path) -> N
     assert Path(spec.build().resolved.config.plugins[0]).read_text() == REWARD
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (
-            {"version": "0.0.7"},
-            r"plugin 'calculator' has changed .* version 0.0.7 became .*; install the same pack",
-        ),
-        ({"tools": [{"name": "abacus"}]}, r"abacus"),
-    ],
-)
-def test_a_worker_with_other_plugins_is_refused_by_name(spec: WorkerSpec, change: dict[str, Any], said: str) -> None:
-    if "version" in change:
-        plugins = [one | change if one["name"] == "calculator" else one for one in spec.plugins]
-        changed = replace(spec, plugins=plugins)
-    else:
-        changed = replace(spec, config={**spec.config, **change})
-    with pytest.raises((PluginError, ConfigError), match=said):
-        changed.build()
+def test_a_worker_with_other_plugins_is_refused_by_name(spec: WorkerSpec) -> None:
+    plugins = [one | {"version": "0.0.7"} if one["name"] == "calculator" else one for one in spec.plugins]
+    with pytest.raises(PluginError, match=r"plugin 'calculator' has changed .* version 0.0.7 became .*; install the"):
+        replace(spec, plugins=plugins).build()
 
 
 class TestRay(SiteContract):
@@ -113,12 +96,10 @@ class TestRay(SiteContract):
 @pytest.mark.parametrize(
     ("machines", "workers", "share"),
     [
-        ([16], 4, 1),
         ([2], 3, 0.666),
         ([2, 2], 4, 0.5),
         ([1, 1, 1], 3, 0.5),  # two on each, though two CPUs would give three workers more
         ([0, 4], 8, 0.5),  # a head that runs no workers
-        ([64, 8, 8], 20, 0.8),
         ([16] * 33, 512, 1),
         ([2], 3000, 0),  # Ray counts no less than a thousandth
     ],
@@ -147,20 +128,12 @@ def sent(trajectory: Trajectory) -> Trajectory:
     return again
 
 
-def test_what_the_controller_asks_for_is_known_without_unpacking() -> None:
+def test_one_that_is_read_or_changed_is_an_ordinary_trajectory() -> None:
     one, arrived = rich(), sent(rich())
     for name in ("total_reward", "versions", "tokens_by_version", "tokens", "action_tokens", "success", "id", "answer"):
         assert getattr(arrived, name) == getattr(one, name), name
     assert tally(arrived) == Tally.of(one)
-    group = Group(arrived.task, [arrived, sent(replace(rich(1), task=one.task, sample=1))], sent(rich(2)))
-    metrics = RolloutResult([group], seconds=2.0).metrics
-    assert [type(each) for each in (*group.trajectories, group.baseline)] == [PackedTrajectory] * 3
-    plain = Group(one.task, [one, replace(rich(1), task=one.task, sample=1)], rich(2))
-    assert metrics == RolloutResult([plain], seconds=2.0).metrics
-
-
-def test_one_that_is_read_or_changed_is_an_ordinary_trajectory() -> None:
-    one = rich()
+    assert type(arrived) is PackedTrajectory, "what the controller asks for is known without unpacking"
     assert sent(one) == one == sent(one)
     assert sent(one) != rich(1)
     assert repr(sent(one)).endswith(repr(one)[len("Trajectory(") :])
@@ -174,15 +147,6 @@ def test_one_that_is_read_or_changed_is_an_ordinary_trajectory() -> None:
     assert replace(sent(one), sample=7).id == "task-0/7"
     with pytest.raises(AttributeError, match="tokenz"):
         sent(one).tokenz  # type: ignore[attr-defined]  # noqa: B018
-
-
-def test_the_file_of_packed_episodes_is_that_of_ordinary_ones(tmp_path: Path) -> None:
-    episodes = [rich(seed) for seed in range(5)]
-    tokens = episodes[0].tokens
-    numbers = TokenNumbers({episodes[0].id: (0, tokens)}, numpy.full(tokens, 0.1, numpy.float32))
-    write_trajectories(tmp_path / "plain", 1, episodes, numbers)
-    write_trajectories(tmp_path / "packed", 1, [sent(one) for one in episodes], numbers)
-    assert (tmp_path / "packed").read_bytes() == (tmp_path / "plain").read_bytes()
 
 
 def test_one_that_failed_or_holds_more_than_data_stays_what_it_is() -> None:

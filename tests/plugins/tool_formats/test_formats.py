@@ -9,7 +9,7 @@ from agent_r1_tool_formats.hermes import Hermes
 from agent_r1_tool_formats.native import Native
 from agent_r1_tool_formats.search_tags import SearchTags
 
-from agent_r1_core import ToolCall, ToolResult
+from agent_r1_core import ToolCall
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.errors import ConfigError, ModelError
 from agent_r1_core.testing import ToolFormatContract, tiny_tokenizer
@@ -33,20 +33,12 @@ class TestSearchTags(ToolFormatContract):
     malformed = ("<search></search>", "<search>Agent", "<search>", "<search> </search>", "</search>")
 
 
-SEARCH = {
-    "type": "function",
-    "function": {"name": "wiki_search", "description": "Search.", "parameters": {"type": "object", "properties": {}}},
-}
-
-
 @pytest.fixture
 def hermes() -> Hermes:
     return Hermes()
 
 
-def test_a_call_is_read_as_it_is_written(hermes):
-    call = ToolCall("wiki_search", {"query": 'Who was "Karimo"?', "top": 3, "nested": {"é": [1, None]}})
-    assert hermes.parse(f"I look.\n{hermes.render_call(call)}").calls == [call]
+def test_a_call_is_written_as_models_write_it(hermes):
     assert hermes.render_call(ToolCall("wiki_search", {"query": "Karimo"})) == (
         '<tool_call>\n{"name": "wiki_search", "arguments": {"query": "Karimo"}}\n</tool_call>'
     )
@@ -65,9 +57,7 @@ def test_several_calls_keep_their_order(hermes):
     [
         (Hermes, "<tool_call>" + "[" * 100_000 + "</tool_call>", "not valid JSON"),
         (Hermes, '<tool_call>{"arguments": {}}</tool_call>', "names no tool"),
-        (Hermes, '<tool_call>{"name": 3, "arguments": {}}</tool_call>', "names no tool"),
         (Hermes, '<tool_call>{"name": "a"}</tool_call>', "call of a has no arguments object"),
-        (Hermes, '<tool_call>{"name": "a", "arguments": "x"}</tool_call>', "no arguments object"),
         (Hermes, '<tool_call>{"name": "a", "arguments": {}}', "not closed"),
         (Hermes, '{"name": "a", "arguments": {}}</tool_call>', "not opened"),
         (SearchTags, "<search>  </search>", "a search is empty"),
@@ -87,14 +77,6 @@ def test_an_unclosed_call_hides_no_closed_one_and_thoughts_are_not_calls(hermes)
     assert parsed.errors == ["a tool call is not closed; end it with </tool_call>"]
     parsed = hermes.parse('<think>maybe <tool_call>{"name": "a", "arguments": {}}</tool_call></think>I know it.')
     assert (parsed.calls, parsed.errors) == ([], [])
-
-
-def test_the_prompt_tells_how_to_call_and_to_answer(hermes):
-    prompt = hermes.system_prompt([SEARCH], "Answer in tags.")
-    assert "<tool_call>" in prompt
-    assert prompt.endswith("Answer in tags.")
-    assert '"name": "wiki_search"' in hermes.describe_tools([SEARCH])
-    assert hermes.system_prompt([], "Answer in tags.") == "Answer in tags."
 
 
 def schema(name: str, **properties: Any) -> dict[str, Any]:
@@ -131,12 +113,6 @@ def test_a_search_calls_the_one_tool_by_its_first_text_argument():
 def test_a_tool_that_cannot_be_called_is_a_configuration_error(options, schemas, sentence):
     with pytest.raises(ConfigError, match=sentence):
         SearchTags(SearchTags.Config(**options)).bind(schemas)
-
-
-def test_results_come_as_information_from_the_user():
-    results = [ToolResult("wiki_search", "Karimo was born."), ToolResult("wiki_search", "Error: no.", error=True)]
-    shown = "<information>Karimo was born.</information>\n<information>Error: no.</information>"
-    assert SearchTags().results(results) == [{"role": "user", "content": shown}]
 
 
 RESPONSES = {
@@ -191,7 +167,7 @@ def test_a_models_own_calls_are_written_and_read():
     assert parsed.text == "I add."
     assert form.render_call(parsed.calls[0]) == "[[call add a=1;b=2;]]"
     assert tokenizer.template.agrees_with(form)
-    assert "<tool_call>" not in form.system_prompt([SEARCH], "Answer.")
+    assert "<tool_call>" not in form.system_prompt(ToolFormatContract.schemas, "Answer.")
 
 
 def test_a_response_template_that_never_ends_is_refused(monkeypatch):

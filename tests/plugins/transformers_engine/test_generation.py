@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from itertools import takewhile
 
 import pytest
 import torch
 from agent_r1_transformers.lean import attend_along_trunk
 from agent_r1_transformers.prefixes import Prefixes
 from agent_r1_transformers.row import Row
-from torch.nn.functional import scaled_dot_product_attention
 
 from agent_r1_core.contracts.engine import context_digest
 from agent_r1_core.testing import make_request
@@ -93,17 +91,6 @@ async def test_log_probs_equal_a_full_forward_pass(kind, temperature, model, ser
             contexts = [(*ids, *answer.ids, 3, 4) for ids, answer in zip(contexts, answers, strict=True)]
 
 
-async def test_a_sample_depends_on_its_seed_and_not_on_its_company(serving, prompts):
-    requests = [make_request(ids, 8 + seed, seed) for seed, ids in enumerate(prompts)]
-    async with serving(max_episodes=3) as engine:
-        together = await engine.generate_batch(requests)
-        alone = [await engine.generate(request) for request in reversed(requests)]
-        other = await engine.generate(make_request(requests[3].ids, 8, seed=99))
-    assert [answer.ids for answer in together] == [answer.ids for answer in reversed(alone)]
-    assert together[1].ids[:8] != together[5].ids[:8], "equal contexts with different seeds"
-    assert other.ids != together[3].ids[:8]
-
-
 async def test_a_context_that_left_the_cached_path_is_still_right(model, serving, prompts, agree):
     """The next request may extend, shorten or replace what the cache of its episode holds, or another one is in
     flight."""
@@ -136,19 +123,6 @@ async def test_requests_beyond_the_memory_wait_for_room(total, steps, reused, mo
         await engine.generate_batch([make_request((*r.ids, *a.ids[:3]), 1, 0, episode=r.episode) for r, a in both])
         assert (engine.statistics["steps"], engine.statistics["reused"]) == (steps, reused)
     agree(model("qwen2")[0], [request.ids for request in requests], answers)
-
-
-async def test_episodes_that_went_the_same_way_read_their_observation_once(model, serving, prompts, agree):
-    async with serving() as engine:
-        first = await engine.generate_batch([make_request(prompts[1], 4, 7, episode=str(n)) for n in range(3)])
-        assert len({answer.ids for answer in first}) == 1
-        context = (*prompts[1], *first[0].ids, 11, 12, 13)
-        answers = await engine.generate_batch([make_request(context, 4, seed, episode=str(seed)) for seed in range(3)])
-        statistics = engine.statistics
-    agree(model("qwen2")[0], [context] * 3, answers)
-    once = len(prompts[1]) - 1 + len(context) - 1
-    assert statistics["read"] == once - statistics["reused"]
-    assert statistics["shared"] == 2 * once
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "qwen3", "llama", "gpt_neox"])
@@ -214,75 +188,11 @@ async def test_long_contexts_are_read_in_chunks(model, serving, agree, monkeypat
         agree(model("qwen2")[0], contexts, await engine.generate_batch([make_request(i, 5, seed=1) for i in contexts]))
 
 
-def row(ids: tuple[int, ...]) -> Row:
-    return Row(0, make_request(ids, 1))
-
-
-def alike(contexts: list[tuple[int, ...]]) -> int:
-    """How many ids all contexts begin with."""
-    return sum(1 for _ in takewhile(lambda ids: len(set(ids)) == 1, zip(*contexts, strict=False)))
-
-
-def shared(left: tuple[int, ...], right: tuple[int, ...]) -> int:
-    """What the tree may promise: all but the last id of equal contexts, else whole blocks."""
-    common = alike([left[:-1], right[:-1]])
-    return common if len(left) == len(right) == common + 1 else common // 16 * 16
-
-
-def contexts(source: random.Random, number: int) -> list[tuple[int, ...]]:
-    """Contexts that branch off one another at any place."""
-    made = [tuple(source.randrange(3) for _ in range(source.randrange(1, 90)))]
-    while len(made) < number:
-        old = source.choice(made)
-        stem = old[: source.randrange(len(old) + 1)]
-        made.append((*stem, *(source.randrange(3) for _ in range(source.randrange(1, 40)))))
-    return made
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_longest_common_beginning_is_found(seed: int) -> None:
-    source = random.Random(seed)
-    prefixes, inside = Prefixes(), list[Row]()
-    for ids in contexts(source, 60):
-        found, length = prefixes.find(ids)
-        assert length == max((shared(ids, other.request.ids) for other in inside), default=0)
-        if length:
-            assert found is not None
-            assert shared(ids, found.request.ids) == length
-        inside.append(row(ids))
-        prefixes.add(inside[-1])
-        if source.random() < 0.4:
-            prefixes.remove(inside.pop(source.randrange(len(inside))))
-        everywhere, ends = alike([one.request.ids[:-1] for one in inside]), {len(one.request.ids) for one in inside}
-        assert prefixes.trunk() == (everywhere if ends == {everywhere + 1} else everywhere // 16 * 16)
-    last = inside[-1].request.ids
-    for one in inside:
-        prefixes.remove(one)
-    assert (prefixes.find(last), prefixes.trunk()) == ((None, 0), 0), "something remains of rows that left"
-
-
-def test_equal_contexts_share_all_but_their_last_id() -> None:
+def test_only_what_all_contexts_begin_with_is_a_trunk_and_equal_ones_share_all_but_their_last_id() -> None:
     prefixes = Prefixes()
-    rows = [row((5,) * 40), row((5,) * 40), row((5,) * 17)]
+    rows = [Row(0, make_request((5,) * length, 1)) for length in (40, 40, 17)]
     for one in rows:
         prefixes.add(one)
     assert prefixes.trunk() == 16
     prefixes.remove(rows[2])
     assert prefixes.trunk() == 39
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_attention_along_a_trunk_is_attention(dtype: torch.dtype) -> None:
-    torch.manual_seed(0)
-    rows, heads, new, width, span, trunk = 18, 2, 3, 8, 50, 33
-    keys, values = 2 * torch.randn(2, rows, heads, span + 7, width).to(dtype)[:, :, :, :span]
-    keys[:, :, :trunk], values[:, :, :trunk] = keys[:1, :, :trunk].clone(), values[:1, :, :trunk].clone()
-    query = 2 * torch.randn(rows, heads, new, width).to(dtype)
-    hidden = torch.arange(span) > torch.randint(trunk, span, (rows, 1, 1, 1))
-    unseen = torch.zeros(rows, 1, new, span, dtype=dtype).masked_fill(hidden, -torch.inf)
-    exact = scaled_dot_product_attention(query.double(), keys.double(), values.double(), attn_mask=unseen.double())
-    found = attend_along_trunk(query, keys, values, unseen, trunk)
-    assert found.dtype == dtype
-    usual = scaled_dot_product_attention(query, keys, values, attn_mask=unseen)
-    worst = (usual.double() - exact).abs().max()
-    assert (found.double() - exact).abs().max() <= max(2 * float(worst), 1e-6)

@@ -186,9 +186,3 @@ def open_page(browser: Any, viewer: str, show: object, watched: Watched) -> Iter
     for context in contexts:
         context.close()
     assert watched.unexpected() == []
-
-
-@pytest.fixture
-def page(open_page: Callable[..., Any]) -> Any:
-    """A page at the list of runs."""
-    return open_page()

@@ -105,7 +105,6 @@ def test_the_command_writes_one_file_and_keeps_what_is_there(
     for wrong, code, sentence in (
         (("--export", "other.html"), 1, "choose fewer steps with --steps"),
         (("--export", "other.html", "--steps", "9"), 1, ""),
-        (("--export", "gone/page.html", "--steps", "2"), 1, ""),
         (("--export", "other.html", "--port", "9000"), 2, ""),
         (("--steps", "1", "--no-open"), 2, ""),
     ):

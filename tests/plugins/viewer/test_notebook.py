@@ -108,7 +108,6 @@ def test_an_episode_of_an_evaluation_is_named_by_it_and_its_set(small: Run, tmp_
     [
         ({"step": 9}, "run small has no episodes of step 9; it has those of 1 to 3"),
         ({"step": 1, "group": 2}, "step 1 of run small has no group 2; it has 0 to 1"),
-        ({"sample": -1}, "group 0 of step 3 has no sample -1; it has 0 to 2"),
         ({"evaluation": "last"}, "run small has no evaluation 'last'; it has step_000000, step_000003"),
         ({"set_name": "hard"}, "show either an episode of a step and a group, or one of an evaluation and its set"),
     ],

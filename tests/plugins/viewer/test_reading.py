@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 from agent_r1_viewer.reading.episode import read_episode, read_trajectory_rows
 from agent_r1_viewer.reading.episode_rows import read_groups, read_rows
@@ -101,17 +102,10 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def stored_anew(file: Path, change: Any = lambda table: table, **options: Any) -> None:
-    import pyarrow.parquet as pq
-
-    table = change(pq.read_table(file)).replace_schema_metadata({"agent_r1_trajectories": "4"})
-    pq.write_table(table, file, **options)
-
-
 @pytest.mark.parametrize("size", [1, 3])
 def test_one_episode_is_that_of_the_whole_file(file: Path, size: int) -> None:
     """However many rows a group of the Parquet file has."""
-    stored_anew(file, row_group_size=size)
+    pyarrow.parquet.write_table(pyarrow.parquet.read_table(file), file, row_group_size=size)
     whole, known = read_trajectories(file), read_token_numbers(file)
     for row, (trajectory, expected) in enumerate(zip(whole, known, strict=True)):
         found = read_episode(file, row)
@@ -152,45 +146,10 @@ def test_a_search_of_many_hits_says_where_it_goes_on(tmp_path: Path) -> None:
     assert begun == [files[0][1]]  # the others were not to be shown
 
 
-@pytest.mark.parametrize(
-    ("column", "value"), [("turns", '{"no": "such"}'), ("rewards", "["), ("task", '{"no": "such"}')]
-)
-def test_rows_that_nobody_wrote_are_damage(file: Path, column: str, value: str) -> None:
-    import pyarrow as pa
-
-    def spoil(table: Any) -> Any:
-        return table.set_column(table.schema.get_field_index(column), column, pa.array([value] * len(table)))
-
-    stored_anew(file, spoil)
-    for read in (lambda: read_episode(file, 0), *([] if column == "turns" else [lambda: read_groups(file)])):
-        with pytest.raises(RunError, match="is not a whole file of trajectories"):
-            read()
-
-
-BUNDLED = Path(__file__).parents[3] / "agent_r1_core" / "bundled" / "tiny"
-
-
 def texts(folder: Path, model: Any, decoder: Any = None, added: Any = None) -> TokenTexts:
     record = {"model": model, "decoder": decoder, "added_tokens": added}
     (folder / "tokenizer.json").write_text(json.dumps(record), encoding="utf-8")
     return TokenTexts.read(folder)
-
-
-def test_tokens_of_the_bundled_model_together_are_what_its_tokenizer_decodes() -> None:
-    """Every character of the vocabulary, and one that three tokens write a byte each."""
-    from transformers import AutoTokenizer
-
-    tokenizer, found = AutoTokenizer.from_pretrained(BUNDLED), TokenTexts.read(BUNDLED)
-    ids = tokenizer.encode("What is the seat of Loho? <tool_call>\n€ é\t<|im_end|>", add_special_tokens=False)
-    kinds = [found.of(token)[1] for token in ids]
-    assert kinds.count("part") == 5
-    assert [found.of(token)[0] for token in ids if found.of(token)[1] == "control"] == ["<tool_call>", "<|im_end|>"]
-    parts = [text.encode() if kind != "part" else bytes([int(text[2:], 16)]) for text, kind in map(found.of, ids)]
-    assert b"".join(parts).decode() == tokenizer.decode(ids, skip_special_tokens=False)
-    for token in range(len(tokenizer)):
-        text, kind = found.of(token)
-        if kind == "text":
-            assert text == tokenizer.decode([token])
 
 
 def test_other_kinds_of_vocabulary_are_read(tmp_path: Path) -> None:

@@ -157,7 +157,8 @@ def cells(page: Any, name: str) -> dict[str, str]:
     return dict(zip(heads, (text.strip() for text in row.locator("td").all_inner_texts()), strict=True))
 
 
-def test_every_run_is_listed_with_what_its_files_say(page: Any, recorded: Path) -> None:
+def test_every_run_is_listed_with_what_its_files_say(open_page: Open, recorded: Path) -> None:
+    page = open_page()
     assert sorted(rows(page)) == ["grpo", "ppo", "summary"]
     shown, lines = cells(page, "ppo"), metrics(recorded / "ppo")
     expected = {"state": "✓ finished", "algorithm": "ppo", "recipe": "ppo", "model": "tiny", "steps": "3 / 3"}

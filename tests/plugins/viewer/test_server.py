@@ -14,7 +14,7 @@ import pytest
 from agent_r1_viewer.addresses import ADDRESSES
 from agent_r1_viewer.run_answer import UNREADABLE
 from asking import client, told, tree
-from recorded_run import HOSTILE, record, record_step
+from recorded_run import HOSTILE, record
 
 from agent_r1_core.runs.run import Run
 from agent_r1_core.runs.trajectory_file import write_trajectories
@@ -131,7 +131,6 @@ def test_every_address_of_the_table_is_answered_and_has_its_page(home: Path) -> 
     ("parts", "sentence"),
     [
         (("runs", "../runs/small"), "there is no run"),
-        (("runs", "small", "steps", "9"), "keeps no episodes of step 9"),
         (("runs", "small", "steps", "../../config.yaml"), "is no step"),
         (("runs", "small", "steps", "1", "groups", "9" * 5000), "has no group 9"),
         (("runs", "small", "steps", "1", "episodes", "-1"), "an episode has a number"),
@@ -278,14 +277,3 @@ def test_reading_changes_nothing(copied: Path) -> None:
     assert tree(copied.parent) == before
     Run.resume(half).close()
     assert tree(copied.parent) != before, "whoever writes it puts the old run back"
-
-
-def test_whoever_has_steps_that_a_resume_takes_back_gets_all_of_them_again(copied: Path) -> None:
-    with client(copied.parent) as asked, Run.resume(copied) as run:
-        known = told(asked, "runs", "small", "metrics")["edition"]
-        run.truncate_after(2)
-        record_step(run, 3)
-        record_step(run, 4)
-        found = told(asked, "runs", "small", "metrics", after=3, edition=known)
-        assert (found["steps"], found["edition"] == known) == ([1, 2, 3, 4], False)
-        assert told(asked, "runs", "small", "metrics", after=3, edition=found["edition"])["steps"] == [4]

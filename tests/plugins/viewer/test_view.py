@@ -12,47 +12,38 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from agent_r1_viewer.serving import PORT, Viewer, listen
+from agent_r1_viewer.serving import PORT, listen
 from agent_r1_viewer.view_command import _opened, view
-from asking import TOKEN
 from playwright.sync_api import expect
-from recorded_run import evaluate, record, record_step
+from recorded_run import record
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.metrics_file import MetricsFile
-from agent_r1_core.runs.reading.found_runs import FoundRuns
-from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import CommandContract
+
+
+def ask(address: str, path: str, **headers: str) -> http.client.HTTPResponse:
+    """What the viewer at an address answers to whoever has its token."""
+    at = urlsplit(address)
+    connection = http.client.HTTPConnection("127.0.0.1", at.port or 0, timeout=60)
+    token = f"agent-r1-{at.port}={at.query.removeprefix('token=')}"
+    connection.request("GET", path, headers={"cookie": token, **headers})
+    return connection.getresponse()
 
 
 class Events:
     """The news about some runs, as a page hears them."""
 
-    def __init__(
-        self, port: int, query: str = "", headers: Mapping[str, str] = MappingProxyType({}), token: str = TOKEN
-    ) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        self._connection.request("GET", f"/api/live{query}", headers={**_cookie(port, token), **headers})
-        self._lines = self._connection.getresponse()
+    def __init__(self, address: str, query: str = "", **headers: str) -> None:
+        self._lines = ask(address, f"/api/live{query}", **headers)
         assert self._lines.getheader("content-type") == "text/event-stream; charset=utf-8"
         assert [self._lines.readline() for _ in range(2)] == [b"event: watching\n", b"data: {}\n"]
-
-    def until(self, run: str, *parts: str) -> None:
-        """Wait for changes, in any order."""
-        missing = set(parts)
-        while missing:
-            heard = self.next()
-            if heard["run"] == run:
-                missing.discard(heard["what"])
 
     def end(self) -> bytes:
         """Wait for the end of all news."""
@@ -66,71 +57,27 @@ class Events:
         raise AssertionError("the news have ended")
 
 
-@pytest.fixture
-def serve() -> Iterator[Callable[[Path], int]]:
-    """`serve(folder)` is the port of a viewer."""
-    with ExitStack() as stack:
-
-        def start(folder: Path) -> int:
-            ready, opened = threading.Event(), listen(None)
-            viewer = Viewer(FoundRuns([folder]), TOKEN, ready.set)
-            thread = threading.Thread(target=viewer.run, kwargs={"sockets": [opened]}, daemon=True)
-            thread.start()
-            stack.callback(thread.join)
-            stack.callback(setattr, viewer, "should_exit", True)
-            assert ready.wait(60)
-            return int(opened.getsockname()[1])
-
-        yield start
-
-
 @pytest.mark.slow
-def test_a_page_hears_of_every_part_that_changes(tmp_path: Path, serve: Callable[[Path], int]) -> None:
+def test_a_page_hears_what_it_has_missed_and_nothing_that_it_knows(tmp_path: Path, show: Callable[[Path], str]) -> None:
     path = record(tmp_path, steps=1)
     record(tmp_path, "other", steps=1)
-    port = serve(tmp_path)
-    known = _position(port)
-    page, elsewhere = (Events(port, f"?since={known}&run={run}") for run in ("small", "other"))
-    with Run.resume(path) as run:
-        run.append_event(1, "resumed", "it goes on")
-        page.until("small", "events", "state")
-        record_step(run, 2)
-        page.until("small", "metrics", "episodes")
-        evaluate(run, 2, 0.5)
-        page.until("small", "evaluations")
-    page.until("small", "state")  # nobody holds it, and it has no end
-    record(tmp_path, "third", steps=1)
-    assert elsewhere.next() == {"run": "", "what": "runs"}, "it has heard nothing of the run that it does not show"
-
-
-@pytest.mark.slow
-def test_a_page_hears_what_it_has_missed_and_nothing_that_it_knows(
-    tmp_path: Path, serve: Callable[[Path], int]
-) -> None:
-    path = record(tmp_path, steps=1)
-    port = serve(tmp_path)
-    before = Events(port)
+    address = show(tmp_path)
+    before = Events(address)
     assert before.next() == {"run": "", "what": "runs"}  # it did not say what it knows
-    known = _position(port)
+    known = str(ask(address, "/api/runs").getheader("news"))
+    elsewhere = Events(address, f"?run=other&since={known}")
     with (path / "metrics.jsonl").open("a") as metrics:
         metrics.write('{"step": 2, "reward/mean": 0.5}\n')
-    before.until("small", "metrics")
-    for page in (Events(port, f"?run=small&since={known}"), Events(port, headers={"last-event-id": known})):
+    while before.next() != {"run": "small", "what": "metrics"}:
+        pass
+    for page in (Events(address, f"?run=small&since={known}"), Events(address, **{"last-event-id": known})):
         assert page.next() == {"run": "small", "what": "metrics"}
-    now = Events(port, f"?run=small&since={_position(port)}")
+    now = Events(address, f"?run=small&since={ask(address, '/api/runs').getheader('news')}")
     (path / "health.jsonl").write_text("{}\n")
     assert now.next() == {"run": "small", "what": "events"}
-    assert Events(port, "?run=small&since=another-1").next() == {"run": "small", "what": "episodes"}
-
-
-def _cookie(port: int, token: str = TOKEN) -> dict[str, str]:
-    return {"cookie": f"agent-r1-{port}={token}"}
-
-
-def _position(port: int) -> str:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request("GET", "/api/runs", headers=_cookie(port))
-    return str(connection.getresponse().getheader("news"))
+    assert Events(address, "?run=small&since=another-1").next() == {"run": "small", "what": "episodes"}
+    record(tmp_path, "third", steps=1)
+    assert elsewhere.next() == {"run": "", "what": "runs"}, "it has heard nothing of the run that it does not show"
 
 
 def test_ctrl_c_ends_the_viewer_though_pages_listen(tmp_path: Path) -> None:
@@ -145,7 +92,7 @@ def test_ctrl_c_ends_the_viewer_though_pages_listen(tmp_path: Path) -> None:
     port, token = address.port or 0, address.query.removeprefix("token=")
     assert said == f"1 run at http://127.0.0.1:{port}/?token={token}#/runs/small\n"
     assert len(token) == 32
-    page = Events(port, token=token)
+    page = Events(said.split()[-1])
     viewer.send_signal(signal.SIGINT)
     page.end()
     rest, narration = viewer.communicate(timeout=60)
@@ -183,19 +130,10 @@ def test_a_place_without_runs_is_named(
         assert asked.stderr.startswith(f"error: {sentence}")  # type: ignore[attr-defined]
 
 
-def test_other_commands_import_no_server_and_the_viewer_no_torch() -> None:
-    listed = "from agent_r1_core.plugins import Registry; assert Registry.discover().components('command')"
-    for more, names in (
-        (
-            "from agent_r1_cli.main import build_app; build_app()",
-            {"agent_r1_viewer", "starlette", "uvicorn", "pyarrow"},
-        ),
-        (listed, {"agent_r1_viewer.view_command", "starlette", "uvicorn", "pyarrow", "typer"}),
-        ("import agent_r1_viewer.serving", {"torch", "transformers"}),
-    ):
-        code = f"{more}; import sys; print(sorted({names} & set(sys.modules)))"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert done.stdout == "[]\n"
+def test_the_viewer_imports_no_torch() -> None:
+    code = "import agent_r1_viewer.serving, sys; print({'torch', 'transformers'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 @pytest.mark.parametrize("folder", ["home/Downloads", "home", "elsewhere"])

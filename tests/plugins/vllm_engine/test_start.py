@@ -8,15 +8,12 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from agent_r1_vllm.backend import VllmBackend
 from agent_r1_vllm.engine import VllmEngine
-from agent_r1_vllm.weights import weights_of_folder
 from pydantic import ValidationError
 
 from agent_r1_core.contracts.engine import EngineModel
@@ -65,19 +62,6 @@ def test_options_that_depend_on_each_other():
     assert "gpu_memory_utilization" in VllmEngine.idle_options(VllmEngine.Config(kv_cache_memory=1))
 
 
-async def test_an_engine_that_is_not_running_says_so(folder, serving):
-    with pytest.raises(EngineError, match=r"await start\(model\) first"):
-        await VllmEngine().generate(make_request((1,), 1, 0))
-    async with serving(folder()) as engine:
-        worker = engine._worker
-        waiting = asyncio.ensure_future(engine.generate(make_request((1,), 4000, 0)))
-        await engine.generate(make_request((2,), 1, 0))
-    with pytest.raises(EngineError, match="is closed"):
-        await waiting
-    with pytest.raises(EngineError, match="is closed"):
-        worker.submit([make_request((1,), 1, 0)])
-
-
 async def test_the_process_around_it_stays_as_it_was(folder, serving):
     set_num_threads, threads = torch.set_num_threads, torch.get_num_threads()
     random.seed(1)
@@ -106,40 +90,6 @@ def surroundings() -> tuple[Any, ...]:
         torch.is_grad_enabled(),
         sys.modules["__main__"].__dict__.get("__file__"),
     )
-
-
-class Recorder:
-    """Stands for vLLM where sleeping is concerned, which only CUDA can do; remembers what it was asked for."""
-
-    def __init__(self) -> None:
-        self.asked: list[Any] = []
-        self.engine_core = self
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *arguments, **named: self.asked.append((name, *arguments))
-
-
-def test_a_sleeping_engine_wakes_for_its_weights_and_then_for_its_cache(folder, model):
-    backend = VllmBackend(VllmEngine.Config(sleep_mode=True))
-    backend._llm = recorder = Recorder()
-    backend._known = weights_of_folder(folder())
-    for _ in range(2):
-        backend.sleep()
-    for version in (1, 2):
-        backend.load_weights(dict(model(5).named_parameters()), version)
-    assert recorder.asked == [
-        ("sleep", 2, "keep"),
-        ("pause_scheduler", "keep", True),
-        ("wake_up", ["weights"]),
-        ("collective_rpc", "load_agent_r1_weights"),
-        ("wake_up", ["kv_cache"]),
-        ("set_weight_version", "1"),
-        ("resume_scheduler",),
-        ("pause_scheduler", "keep", True),
-        ("collective_rpc", "load_agent_r1_weights"),
-        ("set_weight_version", "2"),
-        ("resume_scheduler",),
-    ]
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 import pytest
-from agent_r1_wiki_search import packages
 from agent_r1_wiki_search import passages as passages_module
 from agent_r1_wiki_search.building import build_index, file_source
 from agent_r1_wiki_search.corpus import corpus_hash
@@ -174,14 +173,13 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("towns", "kept"), [(100_000, False), (50_000, True)])
-def test_a_full_disk_is_told_and_whole_parts_stay(small_disk: Path, write_corpus: Any, towns: int, kept: bool) -> None:
-    corpus, said = file_source(write_corpus(numbered(towns))), []
+def test_a_full_disk_is_told_and_whole_parts_stay(small_disk: Path, write_corpus: Any) -> None:
+    corpus, said = file_source(write_corpus(numbered(50_000))), []
     with pytest.raises(TaskError, match=r"building cannot be written .No space left on device.; free space"):
         build_index(corpus, [TantivyPart()], small_disk / "index", said.append)
-    assert names(small_disk) == ({".index.building"} if kept else set())
-    assert bool(said) is kept
-    assert [file.name for file in (small_disk / ".index.building" / "passages").glob("*")] == ["00000.arrow"] * kept
+    assert names(small_disk) == {".index.building"}
+    assert said
+    assert [file.name for file in (small_disk / ".index.building" / "passages").glob("*")] == ["00000.arrow"]
 
 
 def test_a_file_that_must_not_grow_is_one_sentence(tmp_path: Path, write_corpus: Any) -> None:
@@ -218,11 +216,3 @@ def test_damage_and_what_the_index_was_not_built_for_are_seen_when_it_is_opened(
     (folder / FILE).write_text(json.dumps(manifest | {"format": 99}))
     with pytest.raises(TaskError, match="has format 99, not 1; build it again"):
         open_folder(folder, "tantivy")
-
-
-def test_a_missing_package_is_named(tmp_path: Path, write_corpus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus = write_corpus(numbered(3))
-    monkeypatch.setattr(packages, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"the package tantivy is missing; run `pip install 'agent-r1\[search\]'`"):
-        built(corpus)
-    assert names(tmp_path) == {"corpus.jsonl"}

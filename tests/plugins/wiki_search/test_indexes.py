@@ -96,10 +96,6 @@ def test_defaults_follow_number_and_dimension() -> None:
         {"vectors": "ivf_pq", "lists": 18330, "code_bytes": 64},
     )
     assert structure.describe(10_000, 48)[0] == "IVF256,PQ48"
-    with pytest.raises(ConfigError, match="ivf_pq learns from more than these 200 passages; use vectors numpy"):
-        structure.describe(200, 48)
-    with pytest.raises(ConfigError, match="code_bytes 5 does not divide the 48 numbers"):
-        Structure(Kind.IVF_PQ, code_bytes=5).check(48)
 
 
 def test_too_few_vectors_to_learn_well_from_are_told() -> None:

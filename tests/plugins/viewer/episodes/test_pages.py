@@ -157,12 +157,6 @@ def test_an_address_holds_what_a_search_asks_for(open_planted: Open) -> None:
     ("place", "crumbs", "sentence", "ways"),
     [
         ("steps/1/episodes/0", ["planted", "episode 0"], "not a whole file", ["steps/2", "evaluations", ""]),
-        (
-            "steps/2/groups/7",
-            ["planted", "step 2", "group 7"],
-            "no group 7",
-            ["steps/2", "steps/1", "steps/3", "evaluations", ""],
-        ),
         ("evaluations/none/episodes/0", ["planted", "episode 0"], "no evaluation 'none'", ["evaluations", ""]),
         ("nothing/here", ["planted", "here"], "no such page", ["evaluations", ""]),
     ],
