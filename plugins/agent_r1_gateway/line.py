@@ -108,7 +108,7 @@ class Line:
     def leave(self, asked: Asked) -> None:
         """One that asked waits no longer."""
         asked.listeners -= 1
-        if not asked.listeners:
+        if not asked.listeners and not asked.reply.done():
             self._on_left(asked)
 
     def forget(self, asked: Asked) -> None:
