@@ -50,6 +50,11 @@ def test_a_success_is_a_return_of_one_or_what_the_environment_says() -> None:
     assert kept(*judged, success_at=1.0) == [0, 2], "a bound of one's own counts instead"
 
 
+def test_the_successes_that_are_left_are_counted() -> None:
+    groups, algorithm = [Group(make_task(), [played(k, k % 2) for k in range(4)])], RFT()
+    assert algorithm.filter_metrics(groups, algorithm.filter(groups)) == {"succeeded": 2, "kept": 2}
+
+
 def learn(folder: Path, *keys: str, algorithm: str = "rft", steps: int = 3) -> Any:
     own = [f"training.steps={steps}", "training.samples_per_task=4", f"run.dir={folder}"]
     return train("calculator", [*SMALL, f"algorithm={algorithm}", *own, *keys])

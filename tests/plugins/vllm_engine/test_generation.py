@@ -1,4 +1,4 @@
-"""Turns, stops, aborts and bounds; after new weights all is sampled from them, and training agrees with its engine."""
+"""Turns, stops and bounds; after new weights all is sampled from them, and training agrees with its engine."""
 
 from __future__ import annotations
 
