@@ -7,6 +7,7 @@ far as they tell more about the task. They never narrow a Wilson interval, which
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -31,8 +32,8 @@ def estimate(values: Sequence[Sequence[float]], proportion: bool) -> Estimate:
     """
     if not values:
         raise ValueError("a score over no tasks has no mean; give it at least one task")
-    means = [math.fsum(samples) / len(samples) for samples in values]
-    mean, n = math.fsum(means) / len(means), len(means)
+    means = [statistics.fmean(samples) for samples in values]
+    mean, n = statistics.fmean(means), len(means)
     if proportion:
         low, high = wilson(mean, n)
         return Estimate(mean, low, high, "wilson", n)
@@ -57,7 +58,7 @@ def mean_over_sets(estimates: Sequence[Estimate]) -> Estimate:
     asked = sum(each.asked or each.n for each in estimates)
     if k == 1:
         return estimates[0]
-    mean, method = math.fsum(each.mean for each in estimates) / k, f"unweighted mean of {k} sets"
+    mean, method = statistics.fmean(each.mean for each in estimates), f"unweighted mean of {k} sets"
     distances = [
         (each.mean - each.low, each.high - each.mean)
         for each in estimates
