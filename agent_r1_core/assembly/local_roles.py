@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.assembly.components import (
-    make_context,
     make_env,
     make_learner,
     make_rewards,
@@ -82,7 +81,7 @@ def _stage(name: str, blueprint: Blueprint, engine: Engine) -> Stage:
         make_timeout=config.env.config.timeout,
         tools=tools,
         tool_format=make_tool_format(resolved),
-        context=make_context(resolved),
+        context=resolved.make("context", config.context),
         examples=blueprint.examples,
         rewards=make_rewards(resolved),
         tool_rewards=make_tool_rewards(resolved),

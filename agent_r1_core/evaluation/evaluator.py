@@ -136,7 +136,7 @@ async def record_evaluation(
         files[set_name] = file.name
     if files:
         await assembly.rollouts.written()
-    return run.write_evaluation(name, result, step, evaluation.rows(), files)
+    return run.write_evaluation(name, result, step, [one.to_json() for one in evaluation.episodes], files)
 
 
 async def run_evaluation(plan: EvaluationPlan, listener: Listener, site: Site = HERE) -> tuple[Evaluation, Path]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.run import Run
-from agent_r1_core.runs.trajectory_file import task_key
+from agent_r1_core.runs.trajectory_file import read_task_keys, task_key
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.assembly import Assembly
@@ -82,7 +82,7 @@ def _trained(run: Run, policy: RunPolicy) -> set[str]:
     steps = [step for step in run.trajectory_steps() if 1 <= step <= policy.step]
     if len(steps) < policy.step:
         raise RunError(f"{run.path} keeps the trajectories of {len(steps)} of {policy.step} steps")
-    return {key for step in steps for key in run.read_task_keys(step)}
+    return {key for step in steps for key in read_task_keys(run.trajectory_file(step))}
 
 
 def _shared(tasks: Sequence[Task], trained: set[str], where: str) -> str:

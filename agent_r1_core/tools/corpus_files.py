@@ -114,7 +114,6 @@ def _delete_unused(path: Path) -> None:
 def _is_still(path: Path, file: IO[Any]) -> bool:
     """Whether the opened file is the one of that name."""
     try:
-        now, opened = path.stat(), os.fstat(file.fileno())
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
     except FileNotFoundError:
         return False
-    return (now.st_ino, now.st_dev) == (opened.st_ino, opened.st_dev)
