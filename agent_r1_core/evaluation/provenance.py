@@ -60,8 +60,7 @@ def _checkpoint(model: ModelSource, tasks: Sequence[Task]) -> str:
         return f"{model.describe()}; no score chose it"
     if model.policy.among < 2:
         return f"{model.describe()}; it was the only one"
-    recorded = Run.open(model.run).evaluation_tasks()
-    choosing = frozenset() if recorded is None else recorded.behind(model.policy.chosen_by)
+    choosing = model.choosing_tasks()
     shared = sum(task.id in choosing for task in tasks)
     scored = f"{shared} of them are scored here" if shared else "none of them is scored here"
     return f"{model.describe()}, on {len(choosing)} tasks; {scored}"
