@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import asdict
 from functools import cache, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -148,9 +149,7 @@ def _load(target: dict[str, Any]) -> Tool:
 
         path, content = Path(target["file"]), target["content"]
         module = import_content(target["module"], path, a2b_base64(content) if content else read_bytes(path))
-    cls: Any = module
-    for part in target["qualname"].split("."):
-        cls = getattr(cls, part)
+    cls: Any = attrgetter(target["qualname"])(module)
     tool: Tool = cls(cls.Config(**target["config"]))
     tool.name = target["name"]
     return tool
