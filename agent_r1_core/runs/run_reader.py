@@ -144,7 +144,7 @@ class RunReader:
             return None
         try:
             return EvaluationTasks.from_json(_parsed(path, self._text(path.name), dict))
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, ValueError) as error:
             raise damaged_file(path) from error
 
     def examples(self) -> dict[str, Any] | None:
