@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from agent_r1_core.contracts.algorithm import Algorithm, AlgorithmConfig
@@ -82,14 +82,14 @@ def _are_of(kept: Sequence[Any], groups: Sequence[Group]) -> bool:
 
 def kept_groups(groups: Sequence[Group], config: AlgorithmConfig) -> list[Group]:
     """The groups that the option `filter` keeps, in the order in which they were played."""
-    stds = [group.std for group in groups]
+    stds, places = [group.std for group in groups], list(range(len(groups)))
     if config.filter in ("zero_spread", "resample"):
-        return _at(groups, with_spread(stds))
-    if config.filter == "top_share":
-        return _at(groups, top_share(stds, config.filter_share))
-    if config.filter == "top_p":
-        return _at(groups, top_p(stds, config.filter_p))
-    return list(groups)
+        places = with_spread(stds)
+    elif config.filter == "top_share":
+        places = top_share(stds, config.filter_share)
+    elif config.filter == "top_p":
+        places = top_p(stds, config.filter_p)
+    return [group for place, group in enumerate(groups) if place in places]
 
 
 def with_spread(stds: Sequence[float]) -> list[int]:
@@ -119,7 +119,3 @@ def top_p(stds: Sequence[float], p: float) -> list[int]:
 
 def _by_size(stds: Sequence[float]) -> list[int]:
     return sorted(with_spread(stds), key=lambda place: -stds[place])
-
-
-def _at(groups: Sequence[Group], places: Collection[int]) -> list[Group]:
-    return [group for place, group in enumerate(groups) if place in places]
