@@ -196,7 +196,7 @@ def _run(tool: Tool, message: dict[str, Any], memory: int) -> bytes:
 
 def _awaited(tool: Tool, value: Any, context: ToolContext) -> ToolResult:
     try:
-        return result_of(tool, _loop().run_until_complete(_wait(value)), context)
+        return result_of(tool, _loop().run_until_complete(value), context)
     except BaseException as error:
         return failure_of(tool, error, context)
 
@@ -205,10 +205,6 @@ def _awaited(tool: Tool, value: Any, context: ToolContext) -> ToolResult:
 def _loop() -> asyncio.AbstractEventLoop:
     """The loop of all async calls, so that a connection that one opens serves the next."""
     return asyncio.new_event_loop()
-
-
-async def _wait(value: Any) -> Any:
-    return await value
 
 
 if __name__ == "__main__":

@@ -207,7 +207,7 @@ def _start_run(resolved: ResolvedConfig, force: bool, recorder: Recorder, site: 
         try:
             with recorder.recording(run, "started", 0):
                 _keep_parts(run, assembly)
-                recorder.end(*fit_run(assembly, run, recorder, site))
+                recorder.record(*fit_run(assembly, run, recorder, site))
         except Exception:
             with suppress(RunError):  # why it failed matters more
                 run.discard()
@@ -226,7 +226,7 @@ def _resume_run(resolved: ResolvedConfig, force: bool, recorder: Recorder, site:
         check_resumable(run, resolved, force)
         newest = run.checkpoints.latest()
         with recorder.recording(run, "resumed", newest.step if newest else 0):
-            recorder.end(*_go_on(run, resolved, recorder, site))
+            recorder.record(*_go_on(run, resolved, recorder, site))
     return run
 
 
