@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agent_r1_core.assembly.blueprint import Blueprint
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.contracts.blocks import ToolBlock
+    from agent_r1_core.contracts.context import ContextStrategy
     from agent_r1_core.contracts.tool import Isolation, Tool
     from agent_r1_core.contracts.tool_format import ToolFormat
     from agent_r1_core.learning.learner import Learner
@@ -126,6 +127,12 @@ def make_tool_format(resolved: ResolvedConfig) -> ToolFormat | None:
     """The tool format that the environment names; None if it names none."""
     block = resolved.config.env.tool_format
     return None if block is None else resolved.make("tool_format", block)
+
+
+def make_context(resolved: ResolvedConfig) -> ContextStrategy:
+    """The strategy that chooses what the policy reads."""
+    strategy: ContextStrategy = resolved.make("context", resolved.config.context)
+    return strategy
 
 
 def make_examples(resolved: ResolvedConfig) -> Examples | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.assembly.components import (
+    make_context,
     make_env,
     make_learner,
     make_rewards,
@@ -81,7 +82,7 @@ def _stage(name: str, blueprint: Blueprint, engine: Engine) -> Stage:
         make_timeout=config.env.config.timeout,
         tools=tools,
         tool_format=make_tool_format(resolved),
-        context=resolved.make("context", config.context),
+        context=make_context(resolved),
         examples=blueprint.examples,
         rewards=make_rewards(resolved),
         tool_rewards=make_tool_rewards(resolved),

@@ -29,7 +29,7 @@ def paired_difference(
     no p-value; where `paired_mean` gives no interval, there is none.
 
     Its interval joins those of the sets, and each policy's t(k - 1) s / sqrt(k) over its k seeds, by the squares of
-    their widths, as in `joined`; it is stretched to 0 where p is .05 or more.
+    their widths, as in `mean_over_seeds`; it is stretched to 0 where p is .05 or more.
 
     Args:
         sets: of each set, first minus second of each question.

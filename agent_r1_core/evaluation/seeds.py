@@ -11,25 +11,43 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
+from agent_r1_core.evaluation.intervals import estimate
 from agent_r1_core.metrics.estimate import Estimate
 
 Values = Mapping[str, Sequence[float]]
 """The scores of one seed: those of each task's samples, by task id."""
 
 
-def joined(means: Sequence[float], over_tasks: Estimate, bounded: bool) -> Estimate:
-    """The mean of the seeds' means, with an interval of two parts; its `n` counts tasks.
+def mean_over_seeds(seeds: Sequence[Values], proportion: bool, bounded: bool = False) -> Estimate:
+    """The mean of the seeds' means; its `n` counts tasks.
 
-    They are joined as in MOVER (Zou and Donner 2008): mean -+ sqrt(seeds^2 + tasks^2), where `seeds` is
+    Two parts, joined as in MOVER (Zou and Donner 2008): mean -+ sqrt(seeds^2 + tasks^2), where `seeds` is
     t(k - 1) s / sqrt(k) with s the standard deviation of the k seeds' means, and `tasks` is the distance to the limit
-    of the interval over tasks (Wilson or bootstrap). What depends on both seed and task is in both parts, so the
-    interval is a little too wide rather than too narrow. The seeds need not have the same tasks. A single seed has only
-    the second part, which says nothing about other seeds.
+    of the interval over tasks (Wilson or bootstrap) when each task counts with its mean over the seeds. What depends on
+    both seed and task is in both parts, so the interval is a little too wide rather than too narrow. The seeds need not
+    have the same tasks. A single seed has only the second part, which says nothing about other seeds.
+
+    Args:
+        seeds: each seed's scores.
+        proportion: whether the score can only be 0 or 1.
+        bounded: whether it lies between 0 and 1, as F1 does and every proportion; its interval then does, too.
+
+    Raises:
+        ValueError: there is no seed, or one without tasks.
+    """
+    means = [seed_mean(values) for values in seeds]
+    if not means:
+        raise ValueError("a score over no seeds has no mean; give it at least one seed")
+    return joined(means, estimate(list(by_task(seeds).values()), proportion), proportion or bounded)
+
+
+def joined(means: Sequence[float], over_tasks: Estimate, bounded: bool) -> Estimate:
+    """The mean of the seeds' means, whose interval joins theirs with the one over tasks; see `mean_over_seeds`.
 
     Args:
         means: the mean of each seed.
         over_tasks: the estimate when each task counts with its mean over the seeds.
-        bounded: whether the score lies between 0 and 1, as F1 does and every share; its interval then does, too.
+        bounded: whether the score lies between 0 and 1.
     """
     if len(means) == 1:
         return over_tasks

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
 import pytest
 
 from agent_r1_core.evaluation.intervals import estimate
-from agent_r1_core.evaluation.seeds import Values, by_task, joined, seed_mean, t_quantile
+from agent_r1_core.evaluation.seeds import by_task, mean_over_seeds, t_quantile
 from agent_r1_core.metrics.estimate import Estimate
 
 
 def shares(*rights: int) -> list[dict[str, list[float]]]:
     """A seed for each number of tasks that are answered rightly, of 100."""
     return [{f"task-{index}": [float(index < right)] for index in range(100)} for right in rights]
-
-
-def mean_over_seeds(seeds: Sequence[Values], share: bool, bounded: bool = False) -> Estimate:
-    return joined([seed_mean(one) for one in seeds], estimate(list(by_task(seeds).values()), share), share or bounded)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +26,8 @@ def test_the_quantiles_of_t_are_those_of_the_tables(freedom: int, tabled: float)
 def test_one_seed_has_the_interval_of_its_tasks() -> None:
     (seed,) = shares(40)
     assert mean_over_seeds([seed], True) == estimate(list(seed.values()), True)
+    with pytest.raises(ValueError, match="at least one seed"):
+        mean_over_seeds([], True)
     with pytest.raises(ValueError, match="seed without tasks"):
         mean_over_seeds([seed, {}], True)
 
