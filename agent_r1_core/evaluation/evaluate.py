@@ -31,6 +31,10 @@ class Evaluation:
     episodes: list[EpisodeRecord]
     """What the result was computed from: a record of each episode."""
 
+    @property
+    def trajectories(self) -> list[Trajectory]:
+        return [trajectory for episodes in self.sets.values() for trajectory in episodes]
+
 
 async def evaluate_tasks(
     collect: Collect,

@@ -50,7 +50,7 @@ def test_a_greedy_evaluation_states_that_it_was_greedy() -> None:
     assert collector.asked == [RolloutRequest(TASKS, 1, ROUND, greedy=True, split="eval")]
     assert found.result.sampling == {"greedy": True, "samples": 1, "temperature": 0.0, "max_new_tokens": 64}
     assert found.result.statuses == {"terminated": 2, "failed": 1}
-    assert [trajectory.task.id for played in found.sets.values() for trajectory in played] == ["a", "b", "c"]
+    assert [trajectory.task.id for trajectory in found.trajectories] == ["a", "b", "c"]
     assert list(found.sets) == [""]
     assert len(seen) == 3
 
