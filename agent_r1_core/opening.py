@@ -43,7 +43,13 @@ def open_to_read(path: Path | str, most: int | None = None) -> BufferedReader:
 def handle_to_read(path: Path | str, most: int | None = None) -> int:
     """The same as a descriptor, which the caller closes."""
     _check(os.stat(path), path, most)  # first, since some devices act when they are opened
-    return _checked(os.open(path, os.O_RDONLY | _FLAGS), path, most)
+    handle = os.open(path, os.O_RDONLY | _FLAGS)
+    try:
+        _check(os.fstat(handle), path, most)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
 
 
 def read_bytes(path: Path | str, most: int = LINES) -> bytes:
@@ -142,15 +148,6 @@ def check_links(folder: Path | str, within: Path | str | None = None) -> None:
     for name in os.listdir(folder):
         if os.path.islink(path := os.path.join(folder, name)):
             check_inside(path, within or folder)
-
-
-def _checked(handle: int, path: Path | str, most: int | None) -> int:
-    try:
-        _check(os.fstat(handle), path, most)
-    except BaseException:
-        os.close(handle)
-        raise
-    return handle
 
 
 def _check(found: os.stat_result, path: Path | str, most: int | None) -> None:

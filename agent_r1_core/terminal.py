@@ -44,7 +44,7 @@ def sparkline(values: Sequence[float], width: int, encoding: str | None = None) 
         width: the most characters; of more values, neighbours are drawn as their mean.
         encoding: of the stream that the line goes to; None: UTF-8.
     """
-    bars = BLOCKS if _has_blocks(encoding) else PLAIN
+    bars = BLOCKS if shown(BLOCKS, encoding) == BLOCKS else PLAIN
     means = [_mean(part) for part in _parts(values, width)]
     finite = [mean for mean in means if mean is not None]
     if not finite:
@@ -65,14 +65,6 @@ def span_text(values: Sequence[float]) -> str:
         return ""
     low, high = f"{min(finite):.3g}", f"{max(finite):.3g}"
     return low if low == high else f"{low} to {high}"
-
-
-def _has_blocks(encoding: str | None) -> bool:
-    try:
-        BLOCKS.encode(encoding or "utf-8")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
 
 
 def _parts(values: Sequence[float], width: int) -> list[Sequence[float]]:

@@ -108,7 +108,7 @@ def _read(cursor: _Cursor) -> GgufHeader:
         if kind == _ARRAY:
             header.arrays[key] = _skip_array(cursor)
         else:
-            header.values[key] = cursor.text() if kind == _TEXT else _number(cursor, kind)
+            header.values[key] = cursor.text() if kind == _TEXT else cursor.number(_format(kind))
     stored, end = 0, 0
     for _ in cursor.items(tensors):
         name, numbers, size, offset = _tensor(cursor)
@@ -128,10 +128,6 @@ def _skip_array(cursor: _Cursor) -> int:
     else:
         cursor.skip(length * struct.calcsize(_format(kind)))
     return length
-
-
-def _number(cursor: _Cursor, kind: int) -> int | float:
-    return cursor.number(_format(kind))
 
 
 def _format(kind: int) -> str:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -61,7 +59,8 @@ def open_gguf(file: Path) -> GgufModel:
         return GgufModel(file, digest, folder)
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with _alone(place):
+        with FileLock(place / ".lock", writing=True) as lock:
+            lock.take(fcntl.LOCK_EX)  # while one process makes the folder, others wait
             if not folder.is_dir():
                 clean_leftovers(place)
                 model, tokenizer = _read(file)
@@ -72,17 +71,6 @@ def open_gguf(file: Path) -> GgufModel:
             "AGENT_R1_CACHE to another folder"
         ) from error
     return GgufModel(file, digest, folder)
-
-
-@contextmanager
-def _alone(place: Path) -> Iterator[None]:
-    """Wait until no other process makes this folder."""
-    lock = FileLock(place / ".lock", writing=True)
-    try:
-        lock.take(fcntl.LOCK_EX)
-        yield
-    finally:
-        lock.release()
 
 
 def _read(file: Path) -> tuple[PreTrainedModel, Any]:

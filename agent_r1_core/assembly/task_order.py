@@ -166,9 +166,7 @@ def _next(played: Mapping[str, int], share: Mapping[str, Fraction], left: Collec
     return min(below or names, key=lambda name: (played[name] + 1) / share[name])
 
 
-def hold_out(tasks: Sequence[T], size: int, seed: int | str) -> tuple[list[T], list[T]]:
-    """Split tasks into (train, eval): the seed chooses at most `size` tasks, and at most a tenth, to hold out."""
+def hold_out(tasks: Sequence[T], size: int, seed: int | str) -> list[T]:
+    """The tasks to hold out of training, which the seed chooses: at most `size`, and at most a tenth."""
     count = max(1, min(size, len(tasks) // 10)) if len(tasks) > 1 else 0
-    held = set(random.Random(f"{seed}/held-out").sample(range(len(tasks)), count))
-    train = [task for index, task in enumerate(tasks) if index not in held]
-    return train, [tasks[index] for index in sorted(held)]
+    return [tasks[index] for index in sorted(random.Random(f"{seed}/held-out").sample(range(len(tasks)), count))]

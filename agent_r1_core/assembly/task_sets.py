@@ -234,7 +234,7 @@ def _hold_out(
     order = MixedOrder({name: TaskOrder(size, seed, shuffle=False) for name in parts}, weights)
     share = order.counts(order.draw(size)[0])
     seeds = {name: f"{seed}/{name}" if len(parts) > 1 else seed for name in parts}
-    held = {name: hold_out(part.tasks, share[name], seeds[name])[1] for name, part in parts.items()}
+    held = {name: hold_out(part.tasks, share[name], seeds[name]) for name, part in parts.items()}
     mixed = MixedOrder({name: TaskOrder(len(tasks), seed, shuffle=False) for name, tasks in held.items()}, weights)
     every = [task for tasks in held.values() for task in tasks]
     chosen = [every[index] for index in mixed.draw(len(every))[0]]

@@ -35,7 +35,7 @@ class ChatTokenizer:
         end_ids = {int(index) for index in eos_ids}
         if raw.eos_token_id is not None:
             end_ids.add(int(raw.eos_token_id))
-        closing = self._closing_ids()
+        closing = self._special_ids.intersection(self.encode(self.template.closing_text())[:1])
         end_ids.update(closing)
         if not end_ids:
             raise ModelError(f"{self.name} has no end-of-turn token; set eos_token in its tokenizer_config.json")
@@ -111,10 +111,6 @@ class ChatTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids, special tokens included."""
         return str(self.raw.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
-
-    def _closing_ids(self) -> set[int]:
-        """The special token that the template writes after an assistant's message, if it writes one."""
-        return self._special_ids.intersection(self.encode(self.template.closing_text())[:1])
 
     def _opening(self) -> str:
         ids = self.encode(self.template.opening_text())

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from agent_r1_core.config.checks import Setup, check_setup
 from agent_r1_core.config.components import ResolvedBlock, check_names, resolve_blocks, run_config
 from agent_r1_core.config.draft import DEFAULT, Draft, Source, leaves
-from agent_r1_core.config.keys import key_text, nearest, parse_key
+from agent_r1_core.config.keys import Key, key_text, nearest, parse_key
 from agent_r1_core.config.models import RunConfig
 from agent_r1_core.config.overrides import Override, apply_overrides
 from agent_r1_core.config.problems import MOST_PROBLEMS, Problems
@@ -208,17 +208,22 @@ def _add_plugins(draft: Draft, files: Sequence[str | Path]) -> None:
 
 
 def _admit_programs(blocks: Sequence[ResolvedBlock], draft: Draft, problems: Problems, trust: Trust) -> None:
-    """Refuse programs of a recipe or run that are not trusted; those of the command line always are."""
+    """Refuse programs that components would start and that are not trusted."""
     named = {
         Candidate("", "", text, content=text.encode()): (*block.key, option)
         for block in blocks
         for option, text in block.cls.programs(block.config).items()
     }
-    chosen = [program for program, key in named.items() if draft.source(key).override]
+    _admit(named, "program", draft, problems, trust)
+
+
+def _admit(named: Mapping[Candidate, Key], what: str, draft: Draft, problems: Problems, trust: Trust) -> None:
+    """Refuse what a recipe or run names and is not trusted; what the command line names always is."""
+    chosen = [one for one, key in named.items() if draft.source(key).override]
     remember(chosen)
-    for program in trust.refused([one for one in named if one not in chosen], "program"):
-        text = f"names a program that did not run here before, {shown(program)}; read it, then add --trust"
-        problems.add(named[program], text, UntrustedPlugin)
+    for one in trust.refused([one for one in named if one not in chosen], what):
+        text = f"names a {what} that did not run here before, {shown(one)}; read it, then add --trust"
+        problems.add(named[one], text, UntrustedPlugin)
     problems.raise_any()
 
 
@@ -238,13 +243,8 @@ def _discover(
             problems.add(("plugins", index), f"names no file: there is nothing at {file}; correct the path")
 
     def admit(found: Sequence[Candidate]) -> None:
-        """Refuse files of a recipe or run that are not trusted; those of the command line always are."""
-        chosen = [file for file in found if draft.source(("plugins", files.index(file.value))).override]
-        remember(chosen)
-        for file in trust.refused([file for file in found if file not in chosen]):
-            text = f"names a plugin file that did not run here before, {shown(file)}; read it, then add --trust"
-            problems.add(("plugins", files.index(file.value)), text, UntrustedPlugin)
-        problems.raise_any()
+        keys = {file: ("plugins", files.index(file.value)) for file in found}
+        _admit(keys, "plugin file", draft, problems, trust)
 
     registry = Registry.discover(existing, disabled, recorded=recorded, admit=admit)
     broken = (PluginStatus.FAILED, PluginStatus.INCOMPATIBLE, PluginStatus.CONFLICTING)

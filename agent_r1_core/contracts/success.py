@@ -38,12 +38,8 @@ def distinct_successes(
         if most is not None and len(seen) >= most:
             return
         if succeeded(trajectory, success_at):
-            actions = action_ids(trajectory)
+            segments = trajectory.segments
+            actions = tuple(tuple(segments[turn.segment].ids[turn.start : turn.stop]) for turn in trajectory.turns)
             if actions not in seen:
                 seen.add(actions)
                 yield trajectory
-
-
-def action_ids(trajectory: Trajectory) -> tuple[tuple[int, ...], ...]:
-    """The ids of each turn's action."""
-    return tuple(tuple(trajectory.segments[turn.segment].ids[turn.start : turn.stop]) for turn in trajectory.turns)

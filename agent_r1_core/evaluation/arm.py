@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -126,7 +126,7 @@ class Arm:
 def seed_means(sets: Mapping[str, Sequence[Values]]) -> list[float]:
     """The mean of each seed: the unweighted mean over the sets of its mean over tasks."""
     columns = zip(*([seed_mean(values) for values in seeds] for seeds in sets.values()), strict=True)
-    return [math.fsum(column) / len(column) for column in columns]
+    return [statistics.fmean(column) for column in columns]
 
 
 def _refuse_one_seed(files: Sequence[ResultFile]) -> None:

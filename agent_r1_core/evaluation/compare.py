@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
+from statistics import fmean
 from typing import Any
 
 from agent_r1_core.errors import ConfigError
@@ -124,7 +125,7 @@ def _difference(first: Arm, second: Arm, score: str, keys: frozenset[Key]) -> Di
 def _apart(one: Sequence[Values], other: Sequence[Values]) -> list[float]:
     """First minus second of each task, a mean over its seeds and samples; exactly 0 where only rounding differs."""
     theirs = by_task(other)
-    pairs = [(_mean(values), _mean(theirs[task])) for task, values in by_task(one).items()]
+    pairs = [(fmean(values), fmean(theirs[task])) for task, values in by_task(one).items()]
     return [0.0 if math.isclose(mine, its, rel_tol=1e-12) else mine - its for mine, its in pairs]
 
 
@@ -227,10 +228,6 @@ def _scored(file: ResultFile) -> dict[str, EvaluationResult]:
 def _listed(tools: Mapping[str, Mapping[str, Any]]) -> str:
     facts = {name: ", ".join(f"{key} {value}" for key, value in said.items()) for name, said in tools.items()}
     return "; ".join(f"{name} ({text})" for name, text in facts.items()) or "none"
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
 
 
 def _p(value: float | None) -> str:

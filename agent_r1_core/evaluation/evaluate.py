@@ -35,10 +35,6 @@ class Evaluation:
     def trajectories(self) -> list[Trajectory]:
         return [trajectory for episodes in self.sets.values() for trajectory in episodes]
 
-    def rows(self) -> list[dict[str, Any]]:
-        """The records as plain data, for the run's files."""
-        return [episode.to_json() for episode in self.episodes]
-
 
 async def evaluate_tasks(
     collect: Collect,

@@ -49,11 +49,6 @@ class EvaluationPlan:
             return [f"baseline {self.baseline}: {BASELINES[self.baseline].summary}"]
         return [_SILENCED] if self.silence_tools else []
 
-    @property
-    def keeps_tools(self) -> bool:
-        """Whether the policy may call tools."""
-        return self.baseline is None or BASELINES[self.baseline].uses_tools
-
 
 @dataclass(frozen=True)
 class Prepared:
@@ -136,7 +131,7 @@ async def record_evaluation(
         files[set_name] = file.name
     if files:
         await assembly.rollouts.written()
-    return run.write_evaluation(name, result, step, evaluation.rows(), files)
+    return run.write_evaluation(name, result, step, [one.to_json() for one in evaluation.episodes], files)
 
 
 async def run_evaluation(plan: EvaluationPlan, listener: Listener, site: Site = HERE) -> tuple[Evaluation, Path]:
@@ -146,8 +141,9 @@ async def run_evaluation(plan: EvaluationPlan, listener: Listener, site: Site = 
         AgentR1Error: the plan contradicts itself, or a model, task source or tool is not available.
     """
     _check(plan)
+    calls_tools = plan.baseline is None or BASELINES[plan.baseline].uses_tools
     assembly = assemble(
-        plan.resolved if plan.keeps_tools else _without_tools(plan.resolved),
+        plan.resolved if calls_tools else _without_tools(plan.resolved),
         learning=False,
         task_sets=("eval",),
         wrap_tool=SilentTool if plan.silence_tools else None,

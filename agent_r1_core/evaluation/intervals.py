@@ -7,8 +7,8 @@ far as they tell more about the task. They never narrow a Wilson interval, which
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+import statistics
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.metrics.estimate import Estimate
@@ -31,8 +31,8 @@ def estimate(values: Sequence[Sequence[float]], proportion: bool) -> Estimate:
     """
     if not values:
         raise ValueError("a score over no tasks has no mean; give it at least one task")
-    means = [math.fsum(samples) / len(samples) for samples in values]
-    mean, n = math.fsum(means) / len(means), len(means)
+    means = [statistics.fmean(samples) for samples in values]
+    mean, n = statistics.fmean(means), len(means)
     if proportion:
         low, high = wilson(mean, n)
         return Estimate(mean, low, high, "wilson", n)
@@ -57,7 +57,7 @@ def mean_over_sets(estimates: Sequence[Estimate]) -> Estimate:
     asked = sum(each.asked or each.n for each in estimates)
     if k == 1:
         return estimates[0]
-    mean, method = math.fsum(each.mean for each in estimates) / k, f"unweighted mean of {k} sets"
+    mean, method = statistics.fmean(each.mean for each in estimates), f"unweighted mean of {k} sets"
     distances = [
         (each.mean - each.low, each.high - each.mean)
         for each in estimates
@@ -81,26 +81,19 @@ def wilson(share: float, n: int) -> tuple[float, float]:
     return max(0.0, centre - half) if share > 0 else 0.0, min(1.0, centre + half) if share < 1 else 1.0
 
 
-def bootstrap(means: Sequence[float], seed: int = 0, resamples: int = RESAMPLES) -> tuple[float, float]:
-    """Percentile bootstrap (Efron 1979) of the mean over tasks; the same seed gives the same interval."""
+def bootstrap(means: Sequence[float], resamples: int = RESAMPLES) -> tuple[float, float]:
+    """Percentile bootstrap (Efron 1979) of the mean over tasks; the same means give the same interval."""
     import numpy as np
 
-    low, high = np.quantile(resampled_means(means, np.random.default_rng(seed), resamples), [0.025, 0.975])
-    return float(low), float(high)
-
-
-def resampled_means(means: Sequence[float], generator: Any, resamples: int) -> Any:
-    """The mean over tasks of each of many samples of as many tasks, drawn with replacement: an array [resamples]."""
-    import numpy as np
-
-    values = np.asarray(means, dtype=np.float64)
+    generator, values = np.random.default_rng(0), np.asarray(means, dtype=np.float64)
     # In slices: [resamples, tasks] would not fit into memory for a full development set.
     rows = max(1, 4_000_000 // len(values))
     drawn = []
     for start in range(0, resamples, rows):
         picks = generator.integers(0, len(values), size=(min(rows, resamples - start), len(values)))
         drawn.append(values[picks].mean(axis=1))
-    return np.concatenate(drawn)
+    low, high = np.quantile(np.concatenate(drawn), [0.025, 0.975])
+    return float(low), float(high)
 
 
 def pass_at_k(n: int, correct: int, k: int) -> float:
@@ -117,11 +110,7 @@ def pass_at_k(n: int, correct: int, k: int) -> float:
 
 def finished_tasks(episodes: Sequence[EpisodeRecord]) -> list[list[EpisodeRecord]]:
     """The episodes of each task that did not fail; tasks without any are left out."""
-    tasks: dict[str, list[EpisodeRecord]] = {}
-    for episode in episodes:
-        if not episode.failed:
-            tasks.setdefault(episode.task, []).append(episode)
-    return list(tasks.values())
+    return _by_task(episode for episode in episodes if not episode.failed)
 
 
 def values_of(score: Score, tasks: Sequence[Sequence[EpisodeRecord]]) -> dict[str, list[float]]:
@@ -132,11 +121,15 @@ def values_of(score: Score, tasks: Sequence[Sequence[EpisodeRecord]]) -> dict[st
 
 def lost_tasks(episodes: Sequence[EpisodeRecord]) -> list[list[EpisodeRecord]]:
     """The episodes of each task that has none but failed ones."""
-    finished, lost = {one.task for one in episodes if not one.failed}, dict[str, list[EpisodeRecord]]()
+    finished = {one.task for one in episodes if not one.failed}
+    return _by_task(episode for episode in episodes if episode.task not in finished)
+
+
+def _by_task(episodes: Iterable[EpisodeRecord]) -> list[list[EpisodeRecord]]:
+    tasks: dict[str, list[EpisodeRecord]] = {}
     for episode in episodes:
-        if episode.task not in finished:
-            lost.setdefault(episode.task, []).append(episode)
-    return list(lost.values())
+        tasks.setdefault(episode.task, []).append(episode)
+    return list(tasks.values())
 
 
 def estimates(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.run import Run
-from agent_r1_core.runs.trajectory_file import task_key
+from agent_r1_core.runs.trajectory_file import read_task_keys, task_key
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.assembly import Assembly
@@ -60,8 +60,7 @@ def _checkpoint(model: ModelSource, tasks: Sequence[Task]) -> str:
         return f"{model.describe()}; no score chose it"
     if model.policy.among < 2:
         return f"{model.describe()}; it was the only one"
-    recorded = Run.open(model.run).evaluation_tasks()
-    choosing = frozenset() if recorded is None else recorded.behind(model.policy.chosen_by)
+    choosing = model.choosing_tasks()
     shared = sum(task.id in choosing for task in tasks)
     scored = f"{shared} of them are scored here" if shared else "none of them is scored here"
     return f"{model.describe()}, on {len(choosing)} tasks; {scored}"
@@ -82,7 +81,7 @@ def _trained(run: Run, policy: RunPolicy) -> set[str]:
     steps = [step for step in run.trajectory_steps() if 1 <= step <= policy.step]
     if len(steps) < policy.step:
         raise RunError(f"{run.path} keeps the trajectories of {len(steps)} of {policy.step} steps")
-    return {key for step in steps for key in run.read_task_keys(step)}
+    return {key for step in steps for key in read_task_keys(run.trajectory_file(step))}
 
 
 def _shared(tasks: Sequence[Task], trained: set[str], where: str) -> str:

@@ -252,9 +252,7 @@ def combine(sets: Mapping[str, EvaluationResult], choosing_set: str | None = Non
     for name in dict.fromkeys(name for result in reported.values() for name in result.metrics):
         metrics[name] = mean_over_sets([one.metrics[name] for one in reported.values() if name in one.metrics])
     first = next(iter(reported.values()))
-    statuses: Counter[str] = Counter()
-    for result in reported.values():
-        statuses.update(result.statuses)
+    statuses: Counter[str] = sum((Counter(one.statuses) for one in reported.values()), Counter())
     return EvaluationResult(
         n=sum(result.n for result in reported.values()),
         samples=first.samples,

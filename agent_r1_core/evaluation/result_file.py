@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,13 +100,9 @@ def _again(recorded: EvaluationResult, episodes: list[EpisodeRecord]) -> Evaluat
 def _same(one: Estimate | None, other: Estimate | None) -> bool:
     if one is None or other is None:
         return one is other
-    pairs = list(zip(_numbers(one), _numbers(other), strict=True))
+    pairs = ((one.mean, other.mean), (one.low, other.low), (one.high, other.high))
     close = all(a == b or (a is not None and b is not None and math.isclose(a, b, abs_tol=1e-9)) for a, b in pairs)
     return close and (one.n, one.method) == (other.n, other.method)
-
-
-def _numbers(value: Estimate) -> Iterator[float | None]:
-    yield from (value.mean, value.low, value.high)
 
 
 def _say(value: Estimate | None) -> str:

@@ -51,7 +51,7 @@ def joined(means: Sequence[float], over_tasks: Estimate, bounded: bool) -> Estim
     """
     if len(means) == 1:
         return over_tasks
-    k, mean, n = len(means), math.fsum(means) / len(means), over_tasks.n
+    k, mean, n = len(means), statistics.fmean(means), over_tasks.n
     method = f"{k} seeds (t), {n} tasks ({over_tasks.method.removesuffix(' over tasks')})"
     if over_tasks.low is None or over_tasks.high is None:
         return Estimate(mean, None, None, method, n)
@@ -72,7 +72,7 @@ def seed_mean(values: Values) -> float:
     """The mean over the seed's tasks; a ValueError where it has none."""
     if not values:
         raise ValueError("a seed without tasks has no mean; leave it out, or evaluate it")
-    return math.fsum(math.fsum(samples) / len(samples) for samples in values.values()) / len(values)
+    return statistics.fmean(map(statistics.fmean, values.values()))
 
 
 def by_task(seeds: Sequence[Values]) -> dict[str, list[float]]:
@@ -80,7 +80,7 @@ def by_task(seeds: Sequence[Values]) -> dict[str, list[float]]:
     tasks: dict[str, list[float]] = {}
     for values in seeds:
         for task, samples in values.items():
-            tasks.setdefault(task, []).append(math.fsum(samples) / len(samples))
+            tasks.setdefault(task, []).append(statistics.fmean(samples))
     return tasks
 
 

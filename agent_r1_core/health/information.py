@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from agent_r1_core.trajectory import Group
 
@@ -64,8 +65,7 @@ def mutual_information(logprobs: Sequence[list[float]], own: Sequence[int]) -> f
         logprobs: log p(z_i | x_j), [n, m], nats.
         own: the prompt of each action, [n].
     """
-    differences = [row[column] - _log_mean(row) for row, column in zip(logprobs, own, strict=True)]
-    return math.fsum(differences) / len(differences)
+    return fmean(row[column] - _log_mean(row) for row, column in zip(logprobs, own, strict=True))
 
 
 def retrieval_accuracy(logprobs: Sequence[list[float]], own: Sequence[int]) -> float:
@@ -76,10 +76,10 @@ def retrieval_accuracy(logprobs: Sequence[list[float]], own: Sequence[int]) -> f
         own: the prompt of each action, [n].
     """
     rows = zip(logprobs, own, strict=True)
-    return math.fsum((row[column] == max(row)) / row.count(max(row)) for row, column in rows) / len(own)
+    return fmean((row[column] == max(row)) / row.count(max(row)) for row, column in rows)
 
 
 def _log_mean(row: Sequence[float]) -> float:
     """The logarithm of the mean probability."""
     highest = max(row)
-    return highest + math.log(math.fsum(math.exp(value - highest) for value in row) / len(row))
+    return highest + math.log(fmean(math.exp(value - highest) for value in row))

@@ -38,9 +38,6 @@ class Critic:
             self.ranks = ranks
             self.decoder.shard(self._network, ranks)
 
-    def parameters(self) -> Iterator[nn.Parameter]:
-        return self._network.parameters()
-
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         return self._network.named_parameters()
 

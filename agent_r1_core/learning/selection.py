@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from agent_r1_core.contracts.algorithm import Algorithm, AlgorithmConfig
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import AlgorithmError
 from agent_r1_core.learning.checks import author_errors, name_of
-from agent_r1_core.trajectory import Group, ObservationSource
+from agent_r1_core.trajectory import Group
 
 
 class Selection:
     """Asks an algorithm and the options of every algorithm, and checks the answers; it needs no networks."""
 
     def __init__(self, algorithm: Algorithm, settings: TrainingConfig) -> None:
-        self._algorithm = algorithm
+        self.algorithm = algorithm
         self._settings = settings
 
     def filter(self, groups: Sequence[Group]) -> list[Group]:
@@ -27,12 +27,12 @@ class Selection:
         Raises:
             AlgorithmError: its filter raised, or returned other groups or trajectories than it was given.
         """
-        groups = kept_groups(groups, self._algorithm.config)
-        with author_errors(self._algorithm, "filter"):
-            kept = self._algorithm.filter(groups)
+        groups = kept_groups(groups, self.algorithm.config)
+        with author_errors(self.algorithm, "filter"):
+            kept = self.algorithm.filter(groups)
         if not isinstance(kept, list | tuple) or not _are_of(kept, groups):
             raise AlgorithmError(
-                f"{name_of(self._algorithm)}: filter must return a list of groups that it was given, each once, whole "
+                f"{name_of(self.algorithm)}: filter must return a list of groups that it was given, each once, whole "
                 "or as dataclasses.replace(group, trajectories=some of its own)"
             )
         return list(kept)
@@ -43,19 +43,11 @@ class Selection:
         Raises:
             AlgorithmError: it raised, or returned anything but numbers by name.
         """
-        with author_errors(self._algorithm, "filter_metrics"):
-            metrics = self._algorithm.filter_metrics(groups, kept)
+        with author_errors(self.algorithm, "filter_metrics"):
+            metrics = self.algorithm.filter_metrics(groups, kept)
         if not isinstance(metrics, dict) or not all(isinstance(value, float | int) for value in metrics.values()):
-            raise AlgorithmError(f"{name_of(self._algorithm)}: filter_metrics must return a dict of floats by name")
+            raise AlgorithmError(f"{name_of(self.algorithm)}: filter_metrics must return a dict of floats by name")
         return {f"update/{name}": float(value) for name, value in metrics.items()}
-
-    def needs_greedy_baseline(self) -> bool:
-        """Whether each task is also to be played greedily, for the baseline of its group."""
-        return self._algorithm.needs_greedy_baseline()
-
-    def demonstrations(self) -> ObservationSource | None:
-        """Where the observations of the demonstrations come from that it learns from; None: the policy plays."""
-        return self._algorithm.demonstrations()
 
     def more_tasks(self, groups: Sequence[Group], tasks: int) -> int:
         """How many further tasks to play, given the groups kept of so many tasks: with `filter: resample` as many as
@@ -64,13 +56,13 @@ class Selection:
         Raises:
             AlgorithmError: it raised, or returned anything but a whole number from 0 on.
         """
-        with author_errors(self._algorithm, "more_tasks"):
-            count = self._algorithm.more_tasks(groups, tasks)
+        with author_errors(self.algorithm, "more_tasks"):
+            count = self.algorithm.more_tasks(groups, tasks)
         if not isinstance(count, int) or count < 0:
             raise AlgorithmError(
-                f"{name_of(self._algorithm)}: more_tasks returned {count!r}; return how many tasks, 0 for none"
+                f"{name_of(self.algorithm)}: more_tasks returned {count!r}; return how many tasks, 0 for none"
             )
-        missing = self._settings.tasks_per_step - len(groups) if self._algorithm.config.filter == "resample" else 0
+        missing = self._settings.tasks_per_step - len(groups) if self.algorithm.config.filter == "resample" else 0
         return max(missing, count)
 
 
@@ -90,14 +82,14 @@ def _are_of(kept: Sequence[Any], groups: Sequence[Group]) -> bool:
 
 def kept_groups(groups: Sequence[Group], config: AlgorithmConfig) -> list[Group]:
     """The groups that the option `filter` keeps, in the order in which they were played."""
-    stds = [group.std for group in groups]
+    stds, places = [group.std for group in groups], list(range(len(groups)))
     if config.filter in ("zero_spread", "resample"):
-        return _at(groups, with_spread(stds))
-    if config.filter == "top_share":
-        return _at(groups, top_share(stds, config.filter_share))
-    if config.filter == "top_p":
-        return _at(groups, top_p(stds, config.filter_p))
-    return list(groups)
+        places = with_spread(stds)
+    elif config.filter == "top_share":
+        places = top_share(stds, config.filter_share)
+    elif config.filter == "top_p":
+        places = top_p(stds, config.filter_p)
+    return [group for place, group in enumerate(groups) if place in places]
 
 
 def with_spread(stds: Sequence[float]) -> list[int]:
@@ -127,7 +119,3 @@ def top_p(stds: Sequence[float], p: float) -> list[int]:
 
 def _by_size(stds: Sequence[float]) -> list[int]:
     return sorted(with_spread(stds), key=lambda place: -stds[place])
-
-
-def _at(groups: Sequence[Group], places: Collection[int]) -> list[Group]:
-    return [group for place, group in enumerate(groups) if place in places]

@@ -101,8 +101,7 @@ def write_state(state: Mapping[str, Tensor], folder: Path, group: ProcessGroup |
     Raises:
         OSError, SafetensorError: writing fails.
     """
-    _allow_a_single_process()
-    with _own_exceptions():
+    with _dcp():
         save(
             {**state, _SCHEMA: torch.ones((), dtype=torch.int64)},
             storage_writer=_Writer(folder),
@@ -125,8 +124,7 @@ def read_state(folder: Path, room: Callable[[Iterable[str]], dict[str, Tensor]])
     if _SCHEMA not in names:
         raise ValueError("there is no file of a trainer's state in it")
     state = room(name for name in names if name != _SCHEMA)
-    _allow_a_single_process()
-    with _own_exceptions():
+    with _dcp():
         load(dict(state), storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=True)
     return state
 
@@ -174,14 +172,11 @@ class _Writer(StorageWriter):
 
 
 @contextmanager
-def _own_exceptions() -> Iterator[None]:
-    """Raise what a rank met instead of DCP's collection, which is not even an Exception."""
+def _dcp() -> Iterator[None]:
+    """Raise what a rank met instead of DCP's collection, which is not even an Exception; and let torch not warn that it
+    takes a process without a group for a single one."""
+    warnings.filterwarnings("ignore", message="torch.distributed is disabled, unavailable or uninitialized")
     try:
         yield
     except CheckpointException as error:
         raise next(iter(error.failures.values()))[0] from error
-
-
-def _allow_a_single_process() -> None:
-    """Let torch not warn that it takes a process without a group for a single one."""
-    warnings.filterwarnings("ignore", message="torch.distributed is disabled, unavailable or uninitialized")

@@ -36,8 +36,7 @@ def exact_match_score(prediction: str | None, answers: str | Sequence[str]) -> f
     Raises:
         ValueError: there is no accepted answer.
     """
-    accepted = _normalized(answers)
-    return 0.0 if prediction is None else float(normalize_answer(prediction) in accepted)
+    return _best(prediction, answers, lambda given, accepted: float(given == accepted))
 
 
 def f1_score(prediction: str | None, answers: str | Sequence[str]) -> float:
@@ -48,11 +47,7 @@ def f1_score(prediction: str | None, answers: str | Sequence[str]) -> float:
     Raises:
         ValueError: there is no accepted answer.
     """
-    accepted = _normalized(answers)
-    if prediction is None:
-        return 0.0
-    normalized = normalize_answer(prediction)
-    return max(_f1(normalized, answer) for answer in accepted)
+    return _best(prediction, answers, _f1)
 
 
 def substring_match_score(prediction: str | None, answers: str | Sequence[str]) -> float:
@@ -62,18 +57,18 @@ def substring_match_score(prediction: str | None, answers: str | Sequence[str]) 
     Raises:
         ValueError: there is no accepted answer.
     """
-    accepted = _normalized(answers)
-    if prediction is None:
-        return 0.0
-    normalized = normalize_answer(prediction)
-    return float(any(answer == normalized or (answer and answer in normalized) for answer in accepted))
+    return _best(prediction, answers, lambda given, accepted: float(accepted in given if accepted else not given))
 
 
-def _normalized(answers: str | Sequence[str]) -> list[str]:
+def _best(prediction: str | None, answers: str | Sequence[str], score: Callable[[str, str], float]) -> float:
+    """The best score over the accepted answers, all texts normalised."""
     accepted = [normalize_answer(answer) for answer in ([answers] if isinstance(answers, str) else answers)]
     if not accepted:
         raise ValueError("an answer cannot be scored: the task has no accepted answers; give the task `answers`")
-    return accepted
+    if prediction is None:
+        return 0.0
+    normalized = normalize_answer(prediction)
+    return max(score(normalized, answer) for answer in accepted)
 
 
 def _f1(prediction: str, answer: str) -> float:

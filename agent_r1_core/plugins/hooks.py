@@ -124,10 +124,13 @@ def _check_spec(spec: ComponentSpec, local: bool) -> None:
         raise BrokenPlugin(
             f"{spec.kind} {spec.name!r} has aliases or presets, which {spec.kind}s do not have; remove them"
         )
-    if spec.kind == "command":
-        _check_command(spec)
-    else:
+    if spec.kind != "command":
         _check_names(spec)
+    elif not isinstance(spec.name, str) or not COMMAND_NAME.fullmatch(spec.name):
+        raise BrokenPlugin(
+            f"command {spec.name!r} cannot be typed; use a word of lower case letters, digits, - and _, or a group and "
+            "a word"
+        )
     needs: Any = spec.needs if isinstance(spec, SiteSpec) else ()
     if not (isinstance(needs, tuple) and all(isinstance(name, str) and name.isidentifier() for name in needs)):
         raise BrokenPlugin(f"site {spec.name!r} has needs={needs!r}; use a tuple of names of packages")
@@ -137,14 +140,6 @@ def _check_spec(spec: ComponentSpec, local: bool) -> None:
         what = "function" if functions else "Class"
         forms = f"'package.module:{what}'" + (f" or ':{what}' for this file" if local else "")
         raise BrokenPlugin(f"{spec.kind} {spec.name!r} has the target {spec.target!r}; write it as {forms}")
-
-
-def _check_command(spec: ComponentSpec) -> None:
-    if not isinstance(spec.name, str) or not COMMAND_NAME.fullmatch(spec.name):
-        raise BrokenPlugin(
-            f"command {spec.name!r} cannot be typed; use a word of lower case letters, digits, - and _, or a group and "
-            "a word"
-        )
 
 
 def _check_names(spec: ComponentSpec) -> None:

@@ -17,8 +17,6 @@ class Kind:
     """What the loader knows of a kind."""
 
     name: str
-    plural: str
-    """The name in messages and lists."""
     hook: str
     spec: type[specs.ComponentSpec]
     home: str
@@ -36,18 +34,18 @@ class Kind:
 
 
 _ALL = (
-    Kind("tool", "tools", "register_tools", specs.ToolSpec, "tool:Tool"),
-    Kind("env", "environments", "register_envs", specs.EnvSpec, "env:ToolEnv"),
-    Kind("reward", "rewards", "register_rewards", specs.RewardSpec, "reward:RewardFn"),
-    Kind("score", "scores", "register_scores", specs.ScoreSpec, "score:ScoreFn"),
-    Kind("algorithm", "algorithms", "register_algorithms", specs.AlgorithmSpec, "algorithm:Algorithm"),
-    Kind("tasks", "task sources", "register_tasks", specs.TaskSpec, "tasks:TaskSource"),
-    Kind("tracker", "trackers", "register_trackers", specs.TrackerSpec, "tracker:Tracker"),
-    Kind("engine", "engines", "register_engines", specs.EngineSpec, "engine:Engine"),
-    Kind("tool_format", "tool formats", "register_tool_formats", specs.ToolFormatSpec, "tool_format:ToolFormat"),
-    Kind("context", "context strategies", "register_contexts", specs.ContextSpec, "context:ContextStrategy"),
-    Kind("command", "commands", "register_commands", specs.CommandSpec, ""),
-    Kind("site", "sites", "register_sites", specs.SiteSpec, ""),
+    Kind("tool", "register_tools", specs.ToolSpec, "tool:Tool"),
+    Kind("env", "register_envs", specs.EnvSpec, "env:ToolEnv"),
+    Kind("reward", "register_rewards", specs.RewardSpec, "reward:RewardFn"),
+    Kind("score", "register_scores", specs.ScoreSpec, "score:ScoreFn"),
+    Kind("algorithm", "register_algorithms", specs.AlgorithmSpec, "algorithm:Algorithm"),
+    Kind("tasks", "register_tasks", specs.TaskSpec, "tasks:TaskSource"),
+    Kind("tracker", "register_trackers", specs.TrackerSpec, "tracker:Tracker"),
+    Kind("engine", "register_engines", specs.EngineSpec, "engine:Engine"),
+    Kind("tool_format", "register_tool_formats", specs.ToolFormatSpec, "tool_format:ToolFormat"),
+    Kind("context", "register_contexts", specs.ContextSpec, "context:ContextStrategy"),
+    Kind("command", "register_commands", specs.CommandSpec, ""),
+    Kind("site", "register_sites", specs.SiteSpec, ""),
 )
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}

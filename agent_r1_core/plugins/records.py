@@ -131,7 +131,7 @@ def compare(used: Iterable[tuple[ComponentRecord, PluginRecord]], saved: Sequenc
     sentences: dict[str, None] = {}
     for component, plugin in sorted(used, key=lambda pair: (pair[1].name, pair[0].kind, pair[0].name)):
         if plugin.name not in then:
-            origin = _origin_then(component, then.values())
+            origin = recorded_origin(component.kind, component.name, then.values()) or "no plugin"
             sentences[
                 f"{component.kind} {component.name!r} came from {origin} when the run began, and now comes from plugin "
                 f"{plugin.name!r} ({plugin.origin})"
@@ -141,12 +141,13 @@ def compare(used: Iterable[tuple[ComponentRecord, PluginRecord]], saved: Sequenc
     return list(sentences)
 
 
-def _origin_then(component: ComponentRecord, then: Iterable[Mapping[str, Any]]) -> str:
-    for plugin in then:
-        if any((item["kind"], item["name"]) == (component.kind, component.name) for item in plugin["components"]):
+def recorded_origin(kind: str, name: str, recorded: Iterable[Mapping[str, Any]]) -> str | None:
+    """Which of the plugins that a run recorded had a component, and where it came from; None: none of them."""
+    for plugin in recorded:
+        if any((item["kind"], item["name"]) == (kind, name) for item in plugin["components"]):
             origin = f"{plugin['distribution']} {plugin['version']}" if plugin["distribution"] else plugin["value"]
             return f"plugin {plugin['name']!r} ({origin})"
-    return "no plugin"
+    return None
 
 
 def _difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -23,8 +23,15 @@ from agent_r1_core.errors import (
 from agent_r1_core.folders import disabled_plugins
 from agent_r1_core.nearest import did_you_mean
 from agent_r1_core.plugins.discovery import Admit, discover
-from agent_r1_core.plugins.kinds import KINDS, Kind
-from agent_r1_core.plugins.records import ComponentRecord, LoadedComponent, PluginRecord, PluginStatus, compare
+from agent_r1_core.plugins.kinds import KINDS
+from agent_r1_core.plugins.records import (
+    ComponentRecord,
+    LoadedComponent,
+    PluginRecord,
+    PluginStatus,
+    compare,
+    recorded_origin,
+)
 from agent_r1_core.plugins.validation import validate
 
 if TYPE_CHECKING:
@@ -79,7 +86,9 @@ class Registry:
             UnknownComponent: no plugin offers it.
             AmbiguousComponent: several plugins do.
         """
-        of_kind = self.components(_kind(kind).name)
+        if kind not in KINDS:
+            raise UnknownComponent(f"no kind of component is called {kind!r}; the kinds are {', '.join(KINDS)}")
+        of_kind = self.components(kind)
         matches = [record for record in of_kind if name == (record.qualified if "/" in name else record.name)]
         if not matches:
             raise UnknownComponent(self._unknown(kind, name, of_kind))
@@ -195,15 +204,8 @@ class Registry:
         if others:
             text += f" ({short!r} is a component of kind {' and '.join(others)})"
         text += did_you_mean(short, names) or f"; there are: {', '.join(names) or 'none'}"
-        return text + self._lost(kind, short) + self.not_loaded()
-
-    def _lost(self, kind: str, name: str) -> str:
-        """The plugin from which the run had a component that nobody offers here."""
-        for plugin in self._recorded.values():
-            if any((item["kind"], item["name"]) == (kind, name) for item in plugin["components"]):
-                origin = f"{plugin['distribution']} {plugin['version']}" if plugin["distribution"] else plugin["value"]
-                return f"; the run had it from plugin {plugin['name']!r} ({origin}), which is not loaded here"
-        return ""
+        had = recorded_origin(kind, short, self._recorded.values())
+        return text + (f"; the run had it from {had}, which is not loaded here" if had else "") + self.not_loaded()
 
 
 def _instance(loaded: LoadedComponent, config: ComponentConfig, arguments: Mapping[str, Any]) -> Any:
@@ -216,12 +218,6 @@ def _instance(loaded: LoadedComponent, config: ComponentConfig, arguments: Mappi
         raise ComponentLoadError(f"{loaded.record.kind} {loaded.record.qualified!r} {text}") from error
     instance.name = loaded.record.canonical
     return instance
-
-
-def _kind(name: str) -> Kind:
-    if name not in KINDS:
-        raise UnknownComponent(f"no kind of component is called {name!r}; the kinds are {', '.join(KINDS)}")
-    return KINDS[name]
 
 
 def _class(record: ComponentRecord, plugin: PluginRecord) -> type[Component]:

@@ -64,18 +64,14 @@ def candidates(local_files: Sequence[Path | str]) -> list[Candidate]:
         ConfigError: a local file does not exist, cannot be read, or is not a Python file.
     """
     entries = metadata.entry_points(group=PROJECT)
-    origins = {one: _origin(one) for one in {entry.dist for entry in entries}}
+    distributions = {entry.dist for entry in entries}  # name and version each read all of a distribution's metadata
+    origins = {one: (one.name or "unknown", one.version) if one else ("unknown", None) for one in distributions}
     installed = {
         Candidate(entry.name, name, entry.value, version, entry)
         for entry in entries
         for name, version in (origins[entry.dist],)
     }
     return sorted(installed | {_from_file(Path(path)) for path in local_files})
-
-
-def _origin(distribution: metadata.Distribution | None) -> tuple[str, str | None]:
-    """Name and version; each reads all of the distribution's metadata."""
-    return (distribution.name or "unknown", distribution.version) if distribution else ("unknown", None)
 
 
 def _from_file(path: Path) -> Candidate:

@@ -49,11 +49,7 @@ def read_places(
     path: str | Path | None, *, hub: str, subset: str | None = None, split: str = "train"
 ) -> list[tuple[str, Any]]:
     """As `read_records`, each record with its place for messages: as `stream_records` says for a file, else
-    `record 3 of NAME (SPLIT)`, counted from 1.
-
-    Raises:
-        TaskError: the source is missing, unreadable, or holds no record.
-    """
+    `record 3 of NAME (SPLIT)`, counted from 1."""
     if path is None and not hub:
         raise TaskError("no data set is named; set path to a file or folder, or hub to a data set's name")
     source = None if path is None else _existing(path)

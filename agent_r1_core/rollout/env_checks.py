@@ -100,12 +100,9 @@ def _options(value: Any, plain: Plain) -> RequestOptions:
 
 
 def _calls(given: Any, plain: Plain) -> list[CallRecord]:
-    calls = stored(given) if isinstance(given, list | tuple) else ()
-    records = [_record(call, plain) if isinstance(call, CallRecord) else None for call in calls]
-    found = [record for record in records if record is not None]
-    if not isinstance(given, list | tuple) or len(found) < len(records):
+    if not isinstance(given, list | tuple) or not all(isinstance(call, CallRecord) for call in stored(given)):
         raise Unfit(f"gave the calls {shown(plain.copy(given))}; use a list of CallRecord")
-    return found
+    return [_record(call, plain) for call in stored(given)]
 
 
 def _record(call: CallRecord, plain: Plain) -> CallRecord:

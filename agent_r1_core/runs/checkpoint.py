@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_core.opening import read_json
-from agent_r1_core.runs.checksums import check_names, checksums_of, damage_of, unreadable
+from agent_r1_core.runs.checksums import check_names, damage_of, files_of, unreadable
 from agent_r1_core.runs.files import write_json
 from agent_r1_core.runs.lock import FileLock, lock_for_reading
 
@@ -86,9 +86,7 @@ def step_of(path: Path) -> int | None:
 def write_state(folder: Path, record: Mapping[str, Any]) -> None:
     """Write the `state.json` of the checkpoint in `folder`: the record, its files with sizes and checksums, and a
     checksum of all that."""
-    checksums = checksums_of(folder)
-    sizes = {name: (folder / name).stat().st_size for name in checksums}
-    state = {"schema": 1, **record, "files": sizes, "crc32": checksums}
+    state = {"schema": 1, **record, **files_of(folder)}
     write_json(folder / STATE, state | {_OWN: _checksum_of_state(state)})
 
 

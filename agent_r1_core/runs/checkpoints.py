@@ -160,10 +160,8 @@ def _remove_unread(path: Path) -> None:
     with naming(path):
         lock = lock_for_deleting(path / STATE)
     if lock is not None:
-        try:
+        with lock:
             remove_folder(path)
-        finally:
-            lock.release()
 
 
 class CheckpointWriter:

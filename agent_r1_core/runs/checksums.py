@@ -31,10 +31,11 @@ def checksum_of(file: Path) -> int:
     return checksum
 
 
-def checksums_of(folder: Path) -> dict[str, int]:
-    """Those of all files in a folder and below, by their names in it."""
+def files_of(folder: Path) -> dict[str, dict[str, int]]:
+    """What a record says of all files in a folder and below, by their names in it: sizes and checksums."""
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    return {name: checksum_of(folder / name) for name in names}
+    checksums = {name: checksum_of(folder / name) for name in names}
+    return {"files": {name: (folder / name).stat().st_size for name in names}, "crc32": checksums}
 
 
 def damage_of(folder: Path, checksums: Mapping[str, int], what: str) -> str | None:
@@ -76,9 +77,7 @@ def with_checksums(write: Callable[[Path], None]) -> Callable[[Path], None]:
 
     def fill(folder: Path) -> None:
         write(folder)
-        checksums = checksums_of(folder)
-        sizes = {name: (folder / name).stat().st_size for name in checksums}
-        write_json(folder / MODEL_CHECKSUMS, {"schema": 1, "files": sizes, "crc32": checksums})
+        write_json(folder / MODEL_CHECKSUMS, {"schema": 1, **files_of(folder)})
 
     return fill
 

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from agent_r1_core.errors import RunError
 from agent_r1_core.opening import DOCUMENT, LINES, parse_json, read_bytes
 from agent_r1_core.runs.files import remove, write_json, write_text
@@ -172,13 +174,8 @@ class EvaluationTasks:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> EvaluationTasks:
-        """What `to_json` wrote; raises KeyError, TypeError or AttributeError if it is malformed."""
-        held_out = data["held_out"]
-        sets = {name: _ids(ids) for name, ids in data["sets"].items()}
-        return cls(sets, None if held_out is None else _ids(held_out))
+        """What `to_json` wrote; raises KeyError or ValueError if it is malformed."""
+        return _TASKS.validate_python({name: data[name] for name in ("sets", "held_out")})
 
 
-def _ids(values: Any) -> tuple[str, ...]:
-    if not (isinstance(values, list) and all(isinstance(value, str) for value in values)):
-        raise TypeError("ids are texts")
-    return tuple(values)
+_TASKS = TypeAdapter(EvaluationTasks)

@@ -12,6 +12,7 @@ import fcntl
 import os
 import time
 from pathlib import Path
+from typing import Self
 from weakref import WeakSet
 
 from agent_r1_core.errors import NotOpened, RunError
@@ -23,7 +24,7 @@ NAME = ".lock"
 
 
 class FileLock:
-    """An open file that may be locked; `release`, or dropping the last reference, closes it."""
+    """An open file that may be locked; `release`, the end of a `with` or dropping the last reference closes it."""
 
     handle = -1
     """The file's descriptor; -1: the lock is released."""
@@ -33,6 +34,12 @@ class FileLock:
         _open.add(self)
 
     def __del__(self) -> None:
+        self.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def take(self, operation: int) -> None:
@@ -133,14 +140,11 @@ def is_held(folder: Path) -> bool:
         raise
     except OSError:
         return False
-    try:
-        lock.take(fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False  # a file system without locks
-    finally:
-        lock.release()
+    with lock, contextlib.suppress(OSError):  # a file system without locks
+        try:
+            lock.take(fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
     return False
 
 

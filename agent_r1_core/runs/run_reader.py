@@ -20,7 +20,7 @@ from agent_r1_core.runs.lock import is_held
 from agent_r1_core.runs.marker import is_run
 from agent_r1_core.runs.metrics_file import AlarmFile, MetricsFile
 from agent_r1_core.runs.model_files import ModelFiles
-from agent_r1_core.runs.trajectory_file import read_task_keys, read_token_numbers, read_trajectories
+from agent_r1_core.runs.trajectory_file import read_token_numbers, read_trajectories
 from agent_r1_core.trajectory import Trajectory
 
 _STEP_FILE = re.compile(r"step_(\d{6,})\.parquet")
@@ -112,10 +112,6 @@ class RunReader:
         trajectory over all its ids; None: nothing of this kind."""
         return read_token_numbers(self.trajectory_file(step), dropped)
 
-    def read_task_keys(self, step: int) -> set[str]:
-        """Keys of the tasks of a step; see `task_key` of `trajectory_file`."""
-        return read_task_keys(self.trajectory_file(step))
-
     def trajectory_steps(self) -> list[int]:
         """The steps that have a trajectory file, in ascending order."""
         found = (_STEP_FILE.fullmatch(path.name) for path in self.path.glob("trajectories/*"))
@@ -148,7 +144,7 @@ class RunReader:
             return None
         try:
             return EvaluationTasks.from_json(_parsed(path, self._text(path.name), dict))
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, ValueError) as error:
             raise damaged_file(path) from error
 
     def examples(self) -> dict[str, Any] | None:

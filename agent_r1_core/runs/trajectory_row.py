@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 from agent_r1_core.contracts.markup import encodable
@@ -52,9 +52,9 @@ def row_of(step: int | None, trajectory: Trajectory, numbers: TokenNumbers) -> d
         "return": trajectory.total_reward,
         "rewards": json_text(trajectory.rewards),
         "action_tokens": trajectory.action_tokens,
-        "ids": _joined(segment.ids for segment in segments),
-        "mask": _joined(segment.mask for segment in segments),
-        "logprobs": _joined(segment.logprobs for segment in segments),
+        "ids": list(chain.from_iterable(segment.ids for segment in segments)),
+        "mask": list(chain.from_iterable(segment.mask for segment in segments)),
+        "logprobs": list(chain.from_iterable(segment.logprobs for segment in segments)),
         **_numbers(trajectory, numbers),
         "segment_lengths": [len(segment.ids) for segment in segments],
         "prompt_lengths": [segment.prompt_length for segment in segments],
@@ -130,10 +130,6 @@ def _segments(row: dict[str, Any]) -> list[Segment]:
         segments.append(Segment(row["ids"][span], row["mask"][span], row["logprobs"][span], prompt_length))
         start += length
     return segments
-
-
-def _joined(parts: Iterable[list[Any]]) -> list[Any]:
-    return [value for part in parts for value in part]
 
 
 def json_text(value: Any) -> str:

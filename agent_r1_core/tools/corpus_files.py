@@ -21,16 +21,11 @@ from agent_r1_core.errors import RunError
 from agent_r1_core.opening import open_to_read
 
 
-def corpus_folder() -> Path:
-    """The folder of this user's corpus files."""
-    return Path(tempfile.gettempdir()) / f"agent-r1-corpora-{os.getuid()}"
-
-
 class CorpusFiles:
     """The corpus files that one runner of tools uses; each is locked (shared) while it is open."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = corpus_folder() if folder is None else folder
+        self._folder = folder or Path(tempfile.gettempdir(), f"agent-r1-corpora-{os.getuid()}")
         self._open: list[tuple[Path, IO[bytes]]] = []
 
     def write(self, corpora: Mapping[str, Callable[[], Iterable[Any] | None]]) -> dict[str, str]:
@@ -114,7 +109,6 @@ def _delete_unused(path: Path) -> None:
 def _is_still(path: Path, file: IO[Any]) -> bool:
     """Whether the opened file is the one of that name."""
     try:
-        now, opened = path.stat(), os.fstat(file.fileno())
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
     except FileNotFoundError:
         return False
-    return (now.st_ino, now.st_dev) == (opened.st_ino, opened.st_dev)

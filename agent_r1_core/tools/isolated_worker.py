@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import asdict
 from functools import cache, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -148,9 +149,7 @@ def _load(target: dict[str, Any]) -> Tool:
 
         path, content = Path(target["file"]), target["content"]
         module = import_content(target["module"], path, a2b_base64(content) if content else read_bytes(path))
-    cls: Any = module
-    for part in target["qualname"].split("."):
-        cls = getattr(cls, part)
+    cls: Any = attrgetter(target["qualname"])(module)
     tool: Tool = cls(cls.Config(**target["config"]))
     tool.name = target["name"]
     return tool
@@ -197,7 +196,7 @@ def _run(tool: Tool, message: dict[str, Any], memory: int) -> bytes:
 
 def _awaited(tool: Tool, value: Any, context: ToolContext) -> ToolResult:
     try:
-        return result_of(tool, _loop().run_until_complete(_wait(value)), context)
+        return result_of(tool, _loop().run_until_complete(value), context)
     except BaseException as error:
         return failure_of(tool, error, context)
 
@@ -206,10 +205,6 @@ def _awaited(tool: Tool, value: Any, context: ToolContext) -> ToolResult:
 def _loop() -> asyncio.AbstractEventLoop:
     """The loop of all async calls, so that a connection that one opens serves the next."""
     return asyncio.new_event_loop()
-
-
-async def _wait(value: Any) -> Any:
-    return await value
 
 
 if __name__ == "__main__":

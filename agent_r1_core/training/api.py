@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from agent_r1_core.evaluation.evaluator import EvaluationPlan
     from agent_r1_core.evaluation.listener import Listener
     from agent_r1_core.plugins.trust import Trust
-    from agent_r1_core.runs.events_file import End
 
 
 def train(
@@ -207,7 +206,7 @@ def _start_run(resolved: ResolvedConfig, force: bool, recorder: Recorder, site: 
         try:
             with recorder.recording(run, "started", 0):
                 _keep_parts(run, assembly)
-                recorder.end(*fit_run(assembly, run, recorder, site))
+                recorder.record(*fit_run(assembly, run, recorder, site))
         except Exception:
             with suppress(RunError):  # why it failed matters more
                 run.discard()
@@ -226,7 +225,18 @@ def _resume_run(resolved: ResolvedConfig, force: bool, recorder: Recorder, site:
         check_resumable(run, resolved, force)
         newest = run.checkpoints.latest()
         with recorder.recording(run, "resumed", newest.step if newest else 0):
-            recorder.end(*_go_on(run, resolved, recorder, site))
+            died = unfinished_calls(run.path)
+            if died is not None:
+                recorder.note(died)
+            assembly, done = reassemble(run, resolved, recorder, site)
+            _keep_parts(run, assembly)
+            steps = assembly.config.training.steps
+            if done < steps:
+                run.remove_model()
+                recorder.note(f"resuming {run.path} after step {done} of {steps}")
+            else:
+                recorder.note(f"{run.path} has completed all its {steps} steps; set training.steps for more")
+            recorder.record(*fit_run(assembly, run, recorder, site, done, resumed=True))
     return run
 
 
@@ -236,22 +246,6 @@ def _keep_parts(run: Run, assembly: Assembly) -> None:
     run.write_evaluation_tasks(assembly.evaluation_tasks)
     run.write_examples(assembly.sampling.get("examples"))
     run.write_config(assembly.resolved.replace({"run.name": run.name}).dump())
-
-
-def _go_on(run: Run, resolved: ResolvedConfig, recorder: Recorder, site: Site) -> tuple[End, str]:
-    """Train a run that is open on from its newest whole checkpoint; returns how that ended."""
-    died = unfinished_calls(run.path)
-    if died is not None:
-        recorder.note(died)
-    assembly, done = reassemble(run, resolved, recorder, site)
-    _keep_parts(run, assembly)
-    steps = assembly.config.training.steps
-    if done < steps:
-        run.remove_model()
-        recorder.note(f"resuming {run.path} after step {done} of {steps}")
-    else:
-        recorder.note(f"{run.path} has completed all its {steps} steps; set training.steps for more")
-    return fit_run(assembly, run, recorder, site, done, resumed=True)
 
 
 def evaluate(plan: EvaluationPlan, listener: Listener | None = None) -> tuple[Evaluation, Path]:

@@ -16,7 +16,7 @@ from agent_r1_core.runs.events_file import STARTS, turning_point
 if TYPE_CHECKING:
     from agent_r1_core.evaluation.listener import Listener
     from agent_r1_core.evaluation.report import EvaluationResult
-    from agent_r1_core.runs.events_file import End, Kind, Start
+    from agent_r1_core.runs.events_file import Kind, Start
     from agent_r1_core.runs.run import Run
 
 
@@ -39,28 +39,24 @@ class Recorder:
         if start == "resumed":
             self._end_killed(run)
         self._step = step
-        self._append(start, f"training {start}" + (f" after step {step}" if step else ""))
+        self.record(start, f"training {start}" + (f" after step {step}" if step else ""))
         try:
             yield
         except KeyboardInterrupt as interruption:
-            self.end("interrupted", str(interruption) or "training was interrupted")
+            self.record("interrupted", str(interruption) or "training was interrupted")
             raise
         except AgentR1Error as error:
-            self.end("failed", str(error))
+            self.record("failed", str(error))
             raise
         except BaseException as error:
-            self.end("failed", f"{type(error).__name__}: {error}".rstrip(": "))
+            self.record("failed", f"{type(error).__name__}: {error}".rstrip(": "))
             raise
         finally:
             self._run = None
 
-    def end(self, end: End, text: str) -> None:
-        """Record how training ended."""
-        self._append(end, text)
-
     def fail(self, text: str) -> None:
         """Record, and tell the listener, that training ends with the process."""
-        self._append("failed", text)
+        self.record("failed", text)
         self._listener.note(f"error: {text}")
 
     def begin(self, done: int, steps: int) -> None:
@@ -79,16 +75,17 @@ class Recorder:
 
     def note(self, text: str) -> None:
         self._listener.note(text)
-        self._append("note", text)
+        self.record("note", text)
 
     def _end_killed(self, run: Run) -> None:
         """Record the end of a training that was killed before it could."""
         with suppress(RunError):  # the reader of a damaged file says so
             last, self._step = turning_point(run.events()), run.last_step()
             if last is not None and last.event in STARTS:
-                self._append("interrupted", "its process was killed, as this resume found")
+                self.record("interrupted", "its process was killed, as this resume found")
 
-    def _append(self, event: Kind, text: str) -> None:
+    def record(self, event: Kind, text: str) -> None:
+        """Add an event to the run's, in one sentence."""
         if self._run is None or self._failed:
             return
         try:

@@ -86,7 +86,9 @@ class Supply:
         self._assembly = assembly
         self._selection = selection
         self._settings = assembly.config.training
-        self._demonstrations = selection.demonstrations()
+        self._demonstrations = selection.algorithm.demonstrations()
+        self._greedy = selection.algorithm.needs_greedy_baseline()
+        """Whether each task is also played greedily, for the baseline of its group."""
         self._listener = listener
         self._order = order
         self._last = done
@@ -151,13 +153,12 @@ class Supply:
     async def _play(self, step: int, chosen: Sequence[int], round: int | str, shown: _Shown) -> RolloutResult:
         """Play tasks with the weights that the step before produced or, ahead of it, with those that are served."""
         samples, tasks = self._settings.samples_per_task, self._assembly.train.tasks
-        greedy = self._selection.needs_greedy_baseline()
         version = None if self._settings.max_staleness else step - 1
         request = RolloutRequest(
             [tasks[k] for k in chosen],
             samples,
             round,
-            greedy_baseline=greedy,
+            greedy_baseline=self._greedy,
             split=TRAIN,
             version=version,
             demonstrations=self._demonstrations,
@@ -170,7 +171,7 @@ class Supply:
 
     def _shown(self, chosen: Sequence[int]) -> _Shown:
         """Counts the episodes of these tasks."""
-        each = self._settings.samples_per_task + self._selection.needs_greedy_baseline()
+        each = self._settings.samples_per_task + self._greedy
         return _Shown(episode_counter(self._listener, len(chosen) * each, "rollout"))
 
     def _count(self, change: int) -> None:

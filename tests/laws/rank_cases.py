@@ -16,6 +16,7 @@ import pytest
 import real_learner
 import torch
 from algorithms import ALGORITHMS, block_of
+from gradients import KeptGradients
 from plain_algorithms import plain
 from plain_learner import PlainLearner
 from plain_model import in_float64
@@ -31,7 +32,6 @@ from agent_r1_core.learning.lora import add_lora
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks
 from agent_r1_core.testing import tiny_model, tiny_model_folder
-from agent_r1_core.testing.gradients import KeptGradients
 
 TEMPERATURE, SEED = 0.8, 5
 SETTINGS: dict[str, Any] = {"lr": 2e-3, "max_tokens_per_microbatch": 40}

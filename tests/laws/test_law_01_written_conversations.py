@@ -18,6 +18,7 @@ from agent_r1_tool_formats.hermes import Hermes
 from agent_r1_tool_formats.search_tags import SearchTags
 from algorithms import make
 from contexts import make as make_context
+from gradients import relative_difference, update_gradients
 from stage import BOTH_MODES, TOKENIZER, Recorder, Right, Stage, call, questions
 
 from agent_r1_core import (
@@ -40,7 +41,6 @@ from agent_r1_core.evaluation.keeping import Kept, keep_successes
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.rollout.examples import Examples
 from agent_r1_core.testing import ScriptedPolicy, tiny_model
-from agent_r1_core.testing.gradients import relative_difference, update_gradients
 from agent_r1_core.testing.scripted import Cue
 
 ANSWER = "<answer>Tavelo</answer>"

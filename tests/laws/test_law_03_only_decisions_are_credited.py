@@ -13,13 +13,13 @@ import torch
 from agent_r1_ppo.ppo import PPO
 from algorithms import MASKED, make
 from batches import batch_of, some_critic, valued
+from gradients import relative_difference, update_gradients
 
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.learning.credit import gae, returns_to_go
 from agent_r1_core.learning.packing import pack
 from agent_r1_core.learning.selection import Selection
 from agent_r1_core.testing import make_trajectory, random_group, tiny_batch, tiny_model
-from agent_r1_core.testing.gradients import relative_difference, update_gradients
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory
 
 every_algorithm = pytest.mark.parametrize("name", list(MASKED))

@@ -10,13 +10,13 @@ import torch
 from algorithms import ALGORITHMS, REWARDED, make
 from batches import batch_of
 from contexts import every_context, noise
+from gradients import update_gradients
 from stage import Right, Stage, questions
 from test_law_09_values_become_plain import SEEN, World
 
 from agent_r1_core import EnvConfig, Step
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.testing import ScriptedPolicy, make_task, make_trajectory, random_group, tiny_model
-from agent_r1_core.testing.gradients import update_gradients
 from agent_r1_core.trajectory import EndStatus, Group
 
 TWO_TURNS = (((1, 2, 3), (4, 5)), ((6, 7), (8, 9, 10)))

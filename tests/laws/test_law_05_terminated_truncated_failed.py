@@ -14,6 +14,7 @@ import torch
 from agent_r1_grpo.grpo import GRPO
 from agent_r1_ppo.ppo import PPO
 from algorithms import ALGORITHMS
+from gradients import update_gradients
 from stage import BOTH_MODES, Recorder, Stage, questions
 
 from agent_r1_core import Action, EnvConfig, EnvServices, Observation, RewardFn, Step, Task, ToolEnv
@@ -25,7 +26,6 @@ from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.rollout import RolloutRequest
 from agent_r1_core.testing import ScriptedPolicy, make_task, make_trajectory, random_group, tiny_model
-from agent_r1_core.testing.gradients import update_gradients
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory
 
 END_OF = {"q0": "goal", "q1": "clock"}

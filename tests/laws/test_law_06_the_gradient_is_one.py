@@ -12,6 +12,7 @@ import torch
 from agent_r1_grpo.grpo import GRPO
 from algorithms import ALGORITHMS
 from contexts import every_context, noise
+from gradients import relative_difference, update_gradients
 from rank_cases import formulas, found_by
 from real_learner import relative_error
 from torch import Tensor, nn
@@ -21,7 +22,6 @@ from agent_r1_core.learning import decoder, head
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.ranks import ONE_RANK
 from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_model
-from agent_r1_core.testing.gradients import relative_difference, update_gradients
 from agent_r1_core.trajectory import Group, Trajectory
 
 every_algorithm = pytest.mark.parametrize("name", list(ALGORITHMS))

@@ -6,13 +6,13 @@ import pytest
 import torch
 from agent_r1_grpo.grpo import GRPO
 from algorithms import COMPARING, make
+from gradients import update_gradients
 from stage import Recorder, Stage, questions
 
 from agent_r1_core.contracts.algorithm import Algorithm, AlgorithmConfig, GroupFilter
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.selection import kept_groups
 from agent_r1_core.testing import ScriptedPolicy, make_task, make_trajectory, random_group, tiny_model
-from agent_r1_core.testing.gradients import update_gradients
 from agent_r1_core.trajectory import EndStatus, Group
 
 every_group_estimator = pytest.mark.parametrize("algorithm", COMPARING.values(), ids=list(COMPARING))

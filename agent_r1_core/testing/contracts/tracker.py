@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,24 +30,21 @@ class TrackerContract(ComponentContract):
         self.check(tmp_path)
 
     def test_it_takes_a_step_without_metrics_and_trajectories(self, tmp_path: Path) -> None:
-        def log_nothing(tracker: Tracker) -> None:
+        with self._opened(tmp_path) as tracker:
             tracker.log(1, {})
             tracker.log_trajectories(1, [])
 
-        self._with_tracker(tmp_path, log_nothing)
-
     def _track(self, directory: Path, steps: range, **more: Any) -> None:
-        def log(tracker: Tracker) -> None:
+        with self._opened(directory, **more) as tracker:
             for step in steps:
                 tracker.log(step, {"reward/mean": step / 10, "time/step": 0.5})
                 tracker.log_trajectories(step, [make_trajectory(answer="2", rewards={"exact_match": 1.0})])
 
-        self._with_tracker(directory, log, **more)
-
-    def _with_tracker(self, directory: Path, use: Callable[[Tracker], None], **more: Any) -> None:
+    @contextmanager
+    def _opened(self, directory: Path, **more: Any) -> Iterator[Tracker]:
         tracker = self.make()
         tracker.open(RunInfo("a-run", str(directory), {"seed": 0, "algorithm": {"name": "grpo"}}, **more))
         try:
-            use(tracker)
+            yield tracker
         finally:
             tracker.close()

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from gradients import relative_difference
 
 from agent_r1_core.learning import attention
 from agent_r1_core.learning.attention import packed_attention
 from agent_r1_core.learning.packing import PrefixForest, Span
-from agent_r1_core.testing.gradients import relative_difference
 
 SEQUENCES = ([1, 2, 3, 4, 5, 6], [1, 2, 3, 7], [1, 2, 3, 7, 8, 9, 10], [5])
 

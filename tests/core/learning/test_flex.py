@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from gradients import relative_difference
 from torch._dynamo.testing import CompileCounter
 from torch.nn.attention import flex_attention as library
 from transformers import MistralConfig, MistralForCausalLM
@@ -20,7 +21,6 @@ from agent_r1_core.learning.decoder import _one_kernel
 from agent_r1_core.learning.packing import PrefixForest, Tree, pack
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.testing import random_group, tiny_model
-from agent_r1_core.testing.gradients import relative_difference
 
 pytestmark = pytest.mark.slow
 

@@ -47,7 +47,7 @@ def test_only_a_trajectory_cut_from_outside_is_bootstrapped_after_its_last_id() 
 def test_the_critic_is_a_network_of_its_own() -> None:
     policy = Policy(tiny_model())
     critic = Critic(policy)
-    shared = {p.data_ptr() for p in policy.parameters()} & {p.data_ptr() for p in critic.parameters()}
+    shared = {p.data_ptr() for p in policy.parameters()} & {p.data_ptr() for _, p in critic.named_parameters()}
     assert not shared
 
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from agent_r1_grpo.grpo import GRPO
 from agent_r1_ppo.ppo import PPO
+from gradients import KeptGradients, relative_difference
 
 from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
 from agent_r1_core.errors import ConfigError
@@ -21,7 +22,6 @@ from agent_r1_core.learning.loss import LossTerms
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.learning.update import shuffled_rows
 from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_model, tiny_model_folder
-from agent_r1_core.testing.gradients import KeptGradients, relative_difference
 from agent_r1_core.trajectory import EndStatus, Group
 
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 import torch.distributed as dist
 from agent_r1_ppo.ppo import PPO
+from gradients import relative_difference, update_gradients
 
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.learning.ranks import Ranks
 from agent_r1_core.testing import random_group, tiny_model, tiny_model_folder
-from agent_r1_core.testing.gradients import relative_difference, update_gradients
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agent_r1_core.assembly.task_order import Order, TaskOrder
+from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import EngineError
 from agent_r1_core.evaluation.listener import Silence
@@ -76,8 +77,7 @@ def supply(k: int, rollouts: Rollouts, order: Order = FIRST, done: int = 0, list
         filter=lambda groups: groups,
         filter_metrics=lambda groups, kept: {},
         more_tasks=lambda groups, tasks: 0,
-        needs_greedy_baseline=lambda: False,
-        demonstrations=lambda: None,
+        algorithm=Algorithm(),
     )
     assembly: Any = SimpleNamespace(
         config=SimpleNamespace(training=settings),

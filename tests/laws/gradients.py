@@ -67,7 +67,7 @@ def update_gradients(
         learner.update(groups, 1)
         return actor.kept
     nn.init.constant_(learner.critic.head.weight, critic_head / learner.critic.head.in_features**0.5)
-    critic = KeptGradients(learner.critic.parameters(), training)
+    critic = KeptGradients(dict(learner.critic.named_parameters()).values(), training)
     learner.critic_optimiser = critic
     learner.update(groups, 1)
     return [torch.cat(pair) for pair in zip(actor.kept, critic.kept, strict=True)]
