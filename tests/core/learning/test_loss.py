@@ -12,6 +12,7 @@ from agent_r1_core.learning.loss import (
     Correction,
     LossTerms,
     LossTokens,
+    add_kl,
     policy_terms,
     update_sums,
 )
@@ -65,6 +66,23 @@ def test_the_kl_of_a_step_is_that_from_the_old_policy_whoever_sampled() -> None:
     each = [update_sums(LossTerms(nothing.sum()), _only(weighed, k))["update/kl_step"][0] for k in range(3)]
     found = (sampler.exp() * torch.stack(each)).sum()
     torch.testing.assert_close(found, (old.exp() * (old - policy)).sum())
+
+
+def test_the_kl_to_the_reference_is_logged_over_loss_tokens_and_weighed_as_in_the_loss() -> None:
+    """Of the third token, which is in no loss of the policy, nothing is counted."""
+    tokens = replace(TOKENS, reference_logprobs=torch.tensor([-1.2, -2.3, 50.0]))
+    weighed = replace(tokens, importance=torch.tensor([0.5, 2.0, 7.0]))
+    k2 = [0.5 * (-1.0 + 1.2) ** 2, 0.5 * (-2.0 + 2.3) ** 2]
+    ratios = [2.718281828**0.5, 1.0]
+    cases = (
+        (tokens, False, sum(k2) / 2),
+        (tokens, True, (ratios[0] * k2[0] + k2[1]) / 2),
+        (weighed, True, (0.5 * ratios[0] * k2[0] + 2.0 * k2[1]) / 2),
+    )
+    for chosen, correction, expected in cases:
+        terms = add_kl(LossTerms(torch.zeros(())), chosen, 0.1, "k2", correction)
+        total, count = terms.metrics["kl_reference"]
+        assert float(total / count) == pytest.approx(expected, rel=1e-5)
 
 
 def _only(tokens: LossTokens, k: int) -> LossTokens:
