@@ -9,9 +9,6 @@ import pytest
 
 from agent_r1_cli import display as display_module
 from agent_r1_cli.display import TimeShares, TrainDisplay, summary
-from agent_r1_core.evaluation.episode_record import EpisodeRecord
-from agent_r1_core.evaluation.report import report
-from agent_r1_core.testing import make_trajectory
 
 METRICS = {
     "reward/mean": 0.5123,
@@ -68,27 +65,10 @@ def test_a_plain_display_writes_one_line_a_step_without_control_characters() -> 
     assert "left" not in last.getvalue(), "the last step has no time left"
 
 
-def test_a_live_display_shows_bar_figures_and_time_left_and_keeps_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_live_display_keeps_notes_and_obeys_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown(live=True))
-    assert "1/30" in text
-    assert "reward 0.512" in text
-    assert "2:54 left" in text
     assert r"[bold] is no markup, :bug: no bug, \x1b[2J no command" in text
-
-
-def test_an_evaluation_is_told_with_interval_and_number() -> None:
-    trajectory = make_trajectory([([1, 2], [3, 4])])
-    result = report([EpisodeRecord.of(trajectory)], sampling={"greedy": True})
-    stream = io.StringIO()
-    with TrainDisplay(stream=stream, live=False) as display:
-        display.evaluation(0, result)
-        display.evaluation(10, result)
-    before, after = stream.getvalue().splitlines()
-    assert before.startswith("evaluation before training: ")
-    assert after.startswith("evaluation after step 10: ")
-    assert "n = 1" in after
-    assert "95 %" in after
 
 
 def test_a_live_display_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,17 +128,6 @@ def test_what_cannot_be_resumed_and_evaluations_that_contradict_themselves(
     assert command == "eval" or done.stderr.count("error: ") == 1
 
 
-def test_a_model_without_policy_says_so(agent_r1: Invoke, small: list[str], tmp_path: Path) -> None:
-    from agent_r1_core.runs.run import Run
-
-    Run.create(tmp_path / "runs", "empty", {"seed": 0}, []).close()
-    done = agent_r1("eval", "default", "--model", "runs/empty")
-    assert (done.exit_code, done.stderr) == (
-        1,
-        f"error: run {tmp_path / 'runs' / 'empty'} holds no policy yet; let it train until its first checkpoint\n",
-    )
-
-
 def test_a_reward_that_raises_ends_the_run_with_its_reason(agent_r1: Invoke, changed: Changed, tmp_path: Path) -> None:
     (tmp_path / "gold.py").write_text(
         "from agent_r1_core import RewardFn, RewardSpec, hookimpl\n"

@@ -52,9 +52,7 @@ def test_a_folder_that_exists_is_left_alone(agent_r1: Run, tmp_path: Path) -> No
     ("kind", "name", "reason"),
     [
         ("tool", "WordCount", "how about word_count?"),
-        ("tool", "word-count", "how about word_count?"),
         ("tool", "class", "cannot name a component"),
-        ("tool", "1st", "cannot name a component"),
         ("tool", "../up", "how about up?"),
         ("tool", "", "cannot name a component"),
         ("reward", "calculator", "a plugin called 'calculator' is installed"),

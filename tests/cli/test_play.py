@@ -98,15 +98,6 @@ def test_play_says_how_to_answer_and_what_is_scored(agent_r1: Command, succeed: 
     assert prompted.stdout.count(sentence) == 1, "the system prompt says it already"
 
 
-def test_a_question_of_ones_own(agent_r1: Command, succeed: Command) -> None:
-    asked = ["play", "calculator", "--question", "What is 6 * 7?"]
-    done = succeed(*asked, "--answer", "42", input="/calculator 6 * 7\n<answer>42</answer>\n")
-    assert "[user] What is 6 * 7?" in done.stdout
-    assert "answer '42', accepted: '42'" in done.stdout
-    assert "outcome reward 1.000 (exact_match 1.000" in done.stdout
-    assert agent_r1(*asked, "--task", "1").exit_code == agent_r1("play", "--answer", "42").exit_code == 2
-
-
 def test_a_player_reads_the_examples_that_the_policy_would_read(
     agent_r1: Command, succeed: Command, tmp_path: Path
 ) -> None:
@@ -133,6 +124,8 @@ def test_a_successful_game_is_appended_as_a_conversation(agent_r1: Command, succ
     assert file.read_text() == '{"messages": []}'
     done = succeed(*asked, input="/calculator 6 * 7\n<answer>42</answer>\n")
     assert f"kept in {file}, as conversation 2" in done.stderr
+    assert "answer '42', accepted: '42'" in done.stdout
+    assert agent_r1(*asked, "--task", "1").exit_code == agent_r1("play", "--answer", "42").exit_code == 2
     agent_r1(*asked, "--success-at", "0", input="<answer>41</answer>\n")
     first, second, third = map(json.loads, file.read_text().splitlines())
     assert first == {"messages": []}

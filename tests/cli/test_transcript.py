@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from agent_r1_cli.transcript import Transcript, episode_json, spans
+from agent_r1_cli.transcript import Transcript, episode_json
 from agent_r1_core.testing import make_trajectory
 from agent_r1_core.trajectory import CallRecord, EndStatus, Trajectory
 
@@ -39,15 +39,6 @@ def two_turns() -> Trajectory:
     trajectory.turns[1].errors = ["no answer"]
     trajectory.turns[1].calls = [CallRecord("search", error="Error: hung.")]
     return trajectory
-
-
-def test_spans_hold_every_id_once_and_split_at_every_action() -> None:
-    found = list(spans(make_trajectory([([0], [1, 2]), ([], [3])]), 0, decode))
-    assert [(span.text, span.action, span.turn) for span in found] == [
-        ("a", False, None),
-        ("bc", True, 0),
-        ("d", True, 1),
-    ]
 
 
 def test_off_a_terminal_actions_stand_in_brackets_and_nothing_is_coloured() -> None:

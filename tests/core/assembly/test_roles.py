@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from small_run import overrides
 
 from agent_r1_core import train
 from agent_r1_core.assembly.blueprint import Blueprint
@@ -65,18 +65,6 @@ class Waiting:
         return f"update of step {step}"
 
 
-def test_the_event_loop_goes_on_while_the_learner_learns() -> None:
-    async def work() -> str:
-        learner = Waiting()
-        update = asyncio.create_task(LocalLearner(learner).update([], 3))
-        while not learner.begun.is_set():
-            await asyncio.sleep(0)
-        learner.go_on.set()  # Would never be reached if the update held the loop.
-        return await update
-
-    assert asyncio.run(asyncio.wait_for(work(), 120)) == "update of step 3"
-
-
 def test_a_cancelled_update_stops_before_anybody_goes_on() -> None:
     async def work() -> bool:
         learner = Waiting()
@@ -124,19 +112,6 @@ def test_rollouts_refuse_to_play_under_other_weights_than_they_are_asked_for() -
     asyncio.run(work())
 
 
-def test_what_a_run_starts_with_is_spared_by_collections_of_garbage_until_its_end() -> None:
-    async def work() -> tuple[int, int]:
-        rollouts = LocalRollouts(ScriptedPolicy(["hello"]), {}, EngineModel("", "float32"))
-        await rollouts.start()
-        spared = gc.get_freeze_count()
-        await rollouts.close()
-        return spared, gc.get_freeze_count()
-
-    spared, left = asyncio.run(work())
-    assert spared > 0
-    assert left == 0, "a notebook goes on after the run"
-
-
 def test_an_engine_that_starts_when_its_checkpoint_has_been_pruned_starts_from_the_model(tmp_path: Path) -> None:
     """A rollout worker that takes another one's place; the learner would not start from other weights than its own."""
     policy, model = tmp_path / "checkpoint" / "policy", tmp_path / "model"
@@ -155,33 +130,16 @@ def test_an_engine_that_starts_when_its_checkpoint_has_been_pruned_starts_from_t
     assert blueprint.policy_folder == policy
 
 
-@pytest.fixture
-def keys(tmp_path: Path) -> list[str]:
-    folder = tiny_model_folder(tmp_path / "model")
-    return [
-        *(f"model.name={folder}", f"run.dir={tmp_path}", "model.dtype=float32", "threads=1", "tools=[calculator]"),
-        *("tasks.train={name: arithmetic, size: 9}", "tasks.eval={name: arithmetic, split: eval, size: 4}"),
-        *("env.max_turns=1", "engine.max_new_tokens=4", "evaluation.every=0", "evaluation.at_start=false"),
-        *("training.steps=2", "training.tasks_per_step=2", "training.samples_per_task=2"),
-    ]
-
-
-def test_an_algorithm_may_ask_for_more_episodes_within_a_step_up_to_a_bound(tmp_path: Path, keys: list[str]) -> None:
+def test_an_algorithm_may_ask_for_more_episodes_within_a_step_up_to_a_bound(tmp_path: Path) -> None:
+    tiny_model_folder(tmp_path / "model")
     plugin = tmp_path / "hungry.py"
     plugin.write_text(ASKS_TWICE)
-    options = ["algorithm=hungry", "training.extra_rollouts=3", "deterministic=true"]
-    runs = [train("default", [*keys, *options, f"run.name={name}"], plugins=[plugin]) for name in ("one", "two")]
+    options = {"algorithm": "hungry", "training__extra_rollouts": 3, "training__samples_per_task": 2}
+    keys = overrides(tmp_path, 2, rewards="[exact_match]", checkpoint__best="null", **options)
+    runs = [train("default", [*keys, f"run.name={name}"], plugins=[plugin]) for name in ("one", "two")]
     for step in (1, 2):
         asked = [[episode.task.id for episode in run.read_trajectories(step)] for run in runs]
         assert asked[0] == asked[1]
         assert len(asked[0]) == 2 * (2 + 3)
         assert len(set(asked[0])) == 5, "no task comes twice in a step"
     assert runs[0].metrics()[0]["rollout/episodes"] == 10.0
-
-
-def test_resampling_plays_further_tasks_until_the_bound(keys: list[str]) -> None:
-    options = ["algorithm=dapo", "rewards=[format]", "training.extra_rollouts=2"]  # no answer: no spread
-    run = train("default", [*keys, *options, "run.name=dapo"])
-    assert [line["rollout/episodes"] for line in run.metrics()] == [2 * (2 + 2 + 2)] * 2
-    assert [line["rollout/groups_kept"] for line in run.metrics()] == [0.0, 0.0]
-    assert [line["update/trajectories"] for line in run.metrics()] == [0.0, 0.0]

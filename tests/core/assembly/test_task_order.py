@@ -90,20 +90,6 @@ def test_after_any_number_of_tasks_each_set_is_less_than_one_away_from_its_share
         assert all(abs(played[name] - share[name] * total) < 1 for name in weights)
 
 
-def test_each_set_comes_whole_before_any_of_its_tasks_comes_again() -> None:
-    order = mixture({"hotpot": 2.0, "wiki": 1.0, "music": 1.0}, {"hotpot": 20, "wiki": 20, "music": 7})
-    played: list[int] = []
-    for _ in range(40):
-        step, order = order.draw(8)
-        assert len(set(step)) == 8
-        played += step
-    for name, size in (("hotpot", 20), ("wiki", 20), ("music", 7)):
-        own = [number for task in played for found, number in [owner(order, task)] if found == name]
-        epochs = [own[start : start + size] for start in range(0, len(own) - size + 1, size)]
-        assert all(sorted(epoch) == list(range(size)) for epoch in epochs)
-        assert epochs[0] != epochs[1]
-
-
 def test_a_set_that_is_too_small_for_its_share_gives_all_it_has_to_every_step() -> None:
     order = mixture({"wiki": 1.0, "music": 1.0}, {"wiki": 20, "music": 3})
     for _ in range(5):
@@ -151,12 +137,8 @@ ONE, TWO = FIRST.state(), mixture({"hotpot": 1, "wiki": 1})
     [
         (FIRST, ONE | {"tasks": 11}, "it counts 11 training tasks, and there are 10"),
         (FIRST, ONE | {"epoch": -1}, "outside the order"),
-        (FIRST, ONE | {"drawn": 11}, "outside the order"),
         (FIRST, ONE | {"waiting": [10]}, "outside the order"),
         (FIRST, ONE | {"waiting": ["3"]}, "no whole number"),
-        (FIRST, ONE | {"drawn": True}, "no whole number"),
-        (FIRST, ONE | {"waiting": 3}, "int"),
-        (FIRST, [], ""),
         (FIRST, {}, ""),
         (TWO, TaskOrder(50, 3, True).state(), "'sets'"),
         (TWO, {"sets": 3}, "it tells no sets"),

@@ -130,17 +130,12 @@ def test_training_sets_are_mixed_by_their_weights_and_small_ones_are_named() -> 
 
 
 def test_a_random_sample_is_the_seeds_and_not_the_first() -> None:
-    first = ids(load(recipe("evaluation.size=10", evaluation=SETS), "sums")["sums"])
-    drawn = [
-        ids(
-            load(recipe("evaluation.size=10", "evaluation.sample=random", f"seed={seed}", evaluation=SETS), "sums")[
-                "sums"
-            ]
-        )
-        for seed in (0, 0, 1)
-    ]
+    def sums(*overrides: str) -> list[str]:
+        return ids(load(recipe("evaluation.size=10", *overrides, evaluation=SETS), "sums")["sums"])
+
+    drawn = [sums("evaluation.sample=random", f"seed={seed}") for seed in (0, 0, 1)]
     assert drawn[0] == drawn[1] != drawn[2]
-    assert drawn[0] != first
+    assert drawn[0] != sums()
     assert len(set(drawn[0])) == 10
 
 

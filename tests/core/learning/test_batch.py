@@ -1,15 +1,14 @@
-"""How trajectories are laid out, and where rewards land."""
+"""How trajectories are laid out and cut into micro-batches, and where rewards land."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import pytest
-import torch
 from batches import batch_of
 
 from agent_r1_core.learning.batch import Batch
-from agent_r1_core.learning.packing import Span, micro_batches, pack
+from agent_r1_core.learning.packing import micro_batches
 from agent_r1_core.testing import make_task, make_trajectory
 from agent_r1_core.trajectory import Group
 
@@ -25,14 +24,6 @@ def test_segments_follow_one_another_in_a_row() -> None:
     assert batch.turn.tolist() == [[-1, -1, -1, 0, 0, -1, -1, 1, 1, 1, -1]]
     assert batch.rewards.tolist() == [[0, 0, 0, 0, 0.5, 0, 0, 0, 0, 2.0, 0]]
     assert batch.returns.tolist() == [2.5]
-
-
-def test_rows_are_padded_and_padding_is_not_valid() -> None:
-    batch = batch_of(make_trajectory(TWO_TURNS), make_trajectory((((1,), (2,)),)))
-    assert batch.valid.sum(1).tolist() == [10, 2]
-    assert batch.bootstrap.tolist() == [0.0, 0.0]
-    assert not batch.action_mask[1, 2:].any()
-    assert batch.sampler_logprobs[1].tolist() == [0.0, -1.0] + [0.0] * 8
 
 
 def test_the_reward_of_an_empty_action_goes_to_the_action_before_it_or_else_after_it() -> None:
@@ -73,17 +64,6 @@ def test_numbers_go_back_to_trajectories_without_padding() -> None:
     assert told["values"].tolist() == [0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5]
     assert numbers.of("task/4")["advantages"].tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9]
     assert set(numbers.of("task/5").values()) == {None}
-
-
-def test_packing_puts_segments_end_to_end_and_counts_positions_anew() -> None:
-    batch = batch_of(make_trajectory(TWO_TURNS, new_segment_at=(1,)), make_trajectory((((1,), (2,)),)))
-    packed = pack(batch, [1, 0], share=False)
-    assert packed.ids.tolist() == [1, 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
-    assert packed.place.tolist() == list(range(12))
-    assert packed.tree.ids.tolist() == packed.ids.tolist()
-    assert packed.tree.positions.tolist() == [0, 1, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4]
-    assert packed.tree.spans == (Span(2, ()), Span(5, ()), Span(5, ()))
-    assert packed.take(batch.ids, torch.ones(12, dtype=torch.bool)).tolist() == packed.ids.tolist()
 
 
 def test_micro_batches_keep_the_budget_and_never_cut_a_trajectory() -> None:

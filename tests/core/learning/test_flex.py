@@ -1,4 +1,4 @@
-"""Attention in one kernel sees what the tree says, computes what span after span computes, and is compiled once."""
+"""Attention in one kernel computes what span after span computes, and is compiled once."""
 
 from __future__ import annotations
 
@@ -35,23 +35,6 @@ def random_tree(seed: int, sequences: int = 12, longest: int = 30) -> Tree:
     return forest.build()[0]
 
 
-def by_the_spans(tree: Tree, window: int | None) -> torch.Tensor:
-    """bool [tokens, tokens]: what each token sees, from the spans above its own."""
-    of = [number for number, span in enumerate(tree.spans) for _ in range(span.length)]
-    positions = tree.positions.tolist()
-    return torch.tensor(
-        [
-            [
-                of[k] in (*tree.spans[of[q]].above, of[q])
-                and k <= q
-                and 0 <= positions[q] - positions[k] < (window or 1 << 30)
-                for k in range(len(of))
-            ]
-            for q in range(len(of))
-        ]
-    )
-
-
 def dense(tree_mask: TreeMask, window: int | None) -> torch.Tensor:
     """bool [tokens, tokens]: what the kernel's mask function says."""
     at = torch.arange(len(tree_mask.tree.ids))
@@ -63,17 +46,13 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name.startswith("agent_r1")]
 
 
-@pytest.fixture
-def backward_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Torch refuses FlexAttention's backward pass on a CPU, where it can compute it uncompiled."""
-    monkeypatch.setattr(library, "_validate_device", lambda query, key, value: None)
-
-
-@pytest.mark.parametrize("window", [None, 4])
-@pytest.mark.parametrize("seed", range(3))
-def test_the_mask_is_that_of_the_spans(window: int | None, seed: int) -> None:
-    tree_mask = TreeMask(random_tree(seed), CPU)
-    assert torch.equal(dense(tree_mask, window), by_the_spans(tree_mask.tree, window))
+@pytest.fixture(params=["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A GPU, or a CPU, on which torch refuses FlexAttention's backward pass, though it can compute it uncompiled."""
+    found = "cpu" if request.param == "cpu" else request.getfixturevalue("gpu")
+    if found == "cpu":
+        monkeypatch.setattr(library, "_validate_device", lambda query, key, value: None)
+    return str(found)
 
 
 @pytest.mark.parametrize(("sequences", "longest"), [(1, 2), (12, 30), (9, 300), (60, 90)])
@@ -130,20 +109,19 @@ def both_ways(
     return ((found.float(), exact) for found, exact in zip(*results, strict=True))
 
 
-@pytest.mark.parametrize("window", [None, 4])
-@pytest.mark.parametrize("sizes", [(4, 2, 16), (6, 2, 24), (4, 4, 8), (14, 2, 64)])
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
+@pytest.mark.parametrize("window", [None, 4, 40])
+@pytest.mark.parametrize("sizes", [(4, 2, 16), (6, 2, 24), (4, 4, 8), (14, 2, 64), (16, 2, 128)])
 def test_one_kernel_computes_what_span_after_span_does(
-    window: int | None, sizes: tuple[int, int, int], backward_on_the_cpu: None
+    device: str, dtype: torch.dtype, bound: float, window: int | None, sizes: tuple[int, int, int]
 ) -> None:
-    tree = random_tree(5)
-    for one_kernel, span_after_span in both_ways(TreeMask(tree, CPU), len(tree.ids), sizes, window):
-        torch.testing.assert_close(one_kernel, span_after_span, atol=1e-5, rtol=1e-5)
-
-
-def test_one_kernel_computes_bfloat16_too(backward_on_the_cpu: None) -> None:
-    tree = random_tree(5)
-    for found, exact in both_ways(TreeMask(tree, CPU), len(tree.ids), (4, 2, 16), 4, torch.bfloat16):
-        assert relative_difference(found, exact) < 1e-2
+    """On a GPU, where it is compiled, of trees short and long."""
+    trees = [random_tree(5)]
+    if device == "cuda":
+        trees += [random_tree(6, 9, 300), random_tree(7, 60, 90)]
+    for tree in trees:
+        for found, exact in both_ways(TreeMask(tree, torch.device(device)), len(tree.ids), sizes, window, dtype):
+            assert relative_difference(found, exact) < bound
 
 
 def test_the_number_of_tokens_compiles_nothing_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,8 +147,9 @@ def test_the_number_of_tokens_compiles_nothing_anew(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_kernel_is_used_where_its_trial_succeeds(dtype: str, backward_on_the_cpu: None) -> None:
-    assert _one_kernel(Policy(tiny_model(), dtype).decoder) is TreeMask
+def test_a_kernel_is_used_where_its_trial_succeeds(dtype: str, device: str) -> None:
+    """Without this, an update on a GPU would still be right, but slow."""
+    assert _one_kernel(Policy(tiny_model().to(device), dtype).decoder) is TreeMask
 
 
 def test_a_kernel_that_cannot_run_is_not_used(caplog: pytest.LogCaptureFixture) -> None:
@@ -182,23 +161,19 @@ def test_a_kernel_that_cannot_run_is_not_used(caplog: pytest.LogCaptureFixture) 
 
 
 def test_a_kernel_whose_gradient_differs_is_not_used(
-    backward_on_the_cpu: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    device: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def wrong(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **options: Any) -> torch.Tensor:
         return library.flex_attention(query, key, value.detach(), **options)
 
     monkeypatch.setattr(attention, "flex_attention", wrong)
-    assert _one_kernel(Policy(tiny_model()).decoder) is None
+    assert _one_kernel(Policy(tiny_model().to(device)).decoder) is None
     assert told(caplog) == ["FlexAttention cannot be used (its results differ); attention takes a kernel for each span"]
 
 
 @pytest.mark.parametrize("gradient_checkpointing", [False, True])
-def test_a_policy_has_the_same_gradient(gradient_checkpointing: bool, backward_on_the_cpu: None) -> None:
-    assert relative_difference(*policy_gradients("cpu", gradient_checkpointing)) < 1e-5
-
-
-def policy_gradients(device: str, gradient_checkpointing: bool) -> list[torch.Tensor]:
-    """Of a policy whose attention takes one kernel, and one for each span."""
+def test_a_policy_has_the_same_gradient(gradient_checkpointing: bool, device: str) -> None:
+    """As one whose attention takes a kernel for each span."""
     batch = Batch.from_groups([random_group(0, 4, new_segment_at=(1,)), random_group(1, 3)])
     packed = pack(batch, range(batch.size))
     inner = (packed.tree.positions[packed.place] > 0).nonzero().flatten()
@@ -210,7 +185,7 @@ def policy_gradients(device: str, gradient_checkpointing: bool) -> list[torch.Te
         (policy.logprobs(packed, inner).logprobs * direction).sum().backward()
         found = [weight.grad for weight in policy.parameters() if weight.grad is not None]
         gradients.append(torch.cat([gradient.flatten() for gradient in found]))
-    return gradients
+    assert relative_difference(*gradients) < 1e-5
 
 
 def sliding_model() -> MistralForCausalLM:
@@ -218,35 +193,3 @@ def sliding_model() -> MistralForCausalLM:
     torch.manual_seed(0)
     shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
     return MistralForCausalLM(MistralConfig(**shape, num_key_value_heads=2, vocab_size=512, sliding_window=8)).float()
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
-@pytest.mark.parametrize("window", [None, 40])
-@pytest.mark.parametrize("sizes", [(4, 2, 16), (6, 2, 24), (4, 4, 8), (14, 2, 64), (16, 2, 128)])
-def test_the_compiled_kernel_computes_what_span_after_span_does(
-    gpu: str, dtype: torch.dtype, bound: float, window: int | None, sizes: tuple[int, int, int], request: Any
-) -> None:
-    """Of trees short and long."""
-    if gpu == "cpu":
-        request.getfixturevalue("backward_on_the_cpu")
-    for tree in (random_tree(5), random_tree(6, 9, 300), random_tree(7, 60, 90)):
-        for found, exact in both_ways(TreeMask(tree, torch.device(gpu)), len(tree.ids), sizes, window, dtype):
-            assert relative_difference(found, exact) < bound
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_gpu_computes_a_tree_in_one_kernel(gpu: str, dtype: str, request: Any) -> None:
-    """Without this, an update would still be right, but slow."""
-    if gpu == "cpu":
-        request.getfixturevalue("backward_on_the_cpu")
-    assert _one_kernel(Policy(tiny_model().to(gpu), dtype).decoder) is TreeMask
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("gradient_checkpointing", [False, True])
-def test_a_policy_has_the_same_gradient_on_a_gpu(gpu: str, gradient_checkpointing: bool, request: Any) -> None:
-    if gpu == "cpu":
-        request.getfixturevalue("backward_on_the_cpu")
-    assert relative_difference(*policy_gradients(gpu, gradient_checkpointing)) < 1e-5

@@ -1,16 +1,15 @@
-"""The value network: where it begins, what it reads, how it is saved; and scores of actions after other prompts."""
+"""Values begin at zero; and scores of actions after other prompts."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from agent_r1_grpo.grpo import GRPO
-from batches import some_critic, valued
+from batches import valued
 
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.learning.critic import Critic
 from agent_r1_core.learning.learner import Learner
-from agent_r1_core.learning.packing import pack
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.testing import make_trajectory, tiny_model
 
@@ -21,41 +20,6 @@ def test_every_value_begins_at_zero() -> None:
     batch = valued(Critic(Policy(tiny_model())), make_trajectory(TWO_TURNS, bootstrap=True))
     assert not batch.values.any()
     assert not batch.bootstrap.any()
-
-
-def test_the_value_of_a_token_is_read_at_the_token_before_it() -> None:
-    """V(state before t) must not know token t."""
-    critic = some_critic()
-    batch = valued(critic, make_trajectory(TWO_TURNS))
-    packed = pack(batch, [0])
-    everywhere = critic.values(packed, torch.arange(10)).detach()
-    torch.testing.assert_close(batch.values[0, 3:], everywhere[2:9])
-    other = valued(critic, make_trajectory((((1, 2, 3), (4, 5)), ((6, 7), (200, 9, 10)))))
-    torch.testing.assert_close(other.values[0, :8], batch.values[0, :8])
-    assert (other.values[0, 8:] - batch.values[0, 8:]).abs().min() > 1e-6
-
-
-def test_only_a_trajectory_cut_from_outside_is_bootstrapped_after_its_last_id() -> None:
-    critic = some_critic()
-    cut, ended = make_trajectory(TWO_TURNS, closing=(11,), bootstrap=True), make_trajectory(TWO_TURNS, closing=(11,))
-    batch = valued(critic, cut, ended)
-    last = critic.values(pack(batch, [0]), torch.tensor([10])).detach()
-    torch.testing.assert_close(batch.bootstrap[:1], last)
-    assert float(batch.bootstrap[1]) == 0.0
-
-
-def test_the_critic_is_a_network_of_its_own() -> None:
-    policy = Policy(tiny_model())
-    critic = Critic(policy)
-    shared = {p.data_ptr() for p in policy.parameters()} & {p.data_ptr() for _, p in critic.named_parameters()}
-    assert not shared
-
-
-def test_its_state_comes_back_bit_for_bit() -> None:
-    critic, fresh = some_critic(), Critic(Policy(tiny_model(seed=3)))
-    fresh.load_state_dict(critic.state_dict())
-    one, other = valued(critic, make_trajectory(TWO_TURNS)), valued(fresh, make_trajectory(TWO_TURNS))
-    assert torch.equal(one.values, other.values)
 
 
 PROMPTS = [[5, 6, 7], [5, 6, 8, 9], [40]]

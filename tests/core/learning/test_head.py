@@ -63,16 +63,6 @@ def test_it_is_the_formula(
         assert (gradient - right).norm() <= (1e-2 if low else 1e-5) * right.norm()
 
 
-def test_frozen_weights_get_no_gradient() -> None:
-    linear = nn.Linear(WIDTH, VOCABULARY, bias=False).requires_grad_(False)
-    hidden = torch.randn(TOKENS, WIDTH, requires_grad=True)
-    ids = torch.randint(VOCABULARY, (TOKENS,))
-    (own,) = gradients(head_of(linear).logprobs(hidden, ids, 1.0), [hidden])
-    (right,) = gradients(by_the_book(linear, hidden, ids, 1.0), [hidden])
-    torch.testing.assert_close(own, right)
-    assert linear.weight.grad is None
-
-
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
 @pytest.mark.parametrize("chunk", [2**24, 1])
 def test_capped_logits_keep_to_autograd(chunk: int, temperature: float, monkeypatch: pytest.MonkeyPatch) -> None:

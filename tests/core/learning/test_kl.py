@@ -1,4 +1,4 @@
-"""KL estimators against the KL of two small distributions."""
+"""The corrected KL loss against the KL of two small distributions; tests/yardstick compares the estimators."""
 
 from __future__ import annotations
 
@@ -13,26 +13,9 @@ LOGITS = torch.tensor([0.3, -0.2, 1.0, 0.1])
 REFERENCE = torch.log_softmax(torch.tensor([0.1, 0.2, 0.9, -0.3]), 0)
 
 
-def test_k1_and_k3_have_the_kl_as_expectation_and_k3_is_never_negative() -> None:
-    policy = torch.log_softmax(LOGITS, 0)
-    kl = (policy.exp() * (policy - REFERENCE)).sum()
-    for estimator in ("k1", "k3"):
-        torch.testing.assert_close((policy.exp() * kl_estimate(policy, REFERENCE, estimator)).sum(), kl)
-    assert (kl_estimate(policy, REFERENCE, "k3") >= 0).all()
-    assert (kl_estimate(policy, REFERENCE, "k1") < 0).any()
-
-
-def test_the_expected_gradient_of_k2_is_that_of_the_kl() -> None:
-    logits = LOGITS.clone().requires_grad_()
-    policy = torch.log_softmax(logits, 0)
-    kl = torch.autograd.grad((policy.exp() * (policy - REFERENCE)).sum(), logits, retain_graph=True)[0]
-    k2 = torch.autograd.grad((policy.exp().detach() * kl_loss(policy, REFERENCE, "k2")).sum(), logits)[0]
-    torch.testing.assert_close(k2, kl)
-
-
 @pytest.mark.parametrize("estimator", ["k2", "k3"])
 @pytest.mark.parametrize("bound", [1e6, 1.1])
-def test_the_corrected_loss_has_that_gradient_also_where_an_older_policy_sampled_than_the_one_before_the_update(
+def test_the_expected_gradient_of_the_corrected_loss_is_that_of_the_kl_whichever_policy_sampled(
     estimator: LossKlEstimator, bound: float
 ) -> None:
     """Three policies: the one that sampled, the one before the update, and the one that learns; what the bound of the
@@ -50,21 +33,9 @@ def test_the_corrected_loss_has_that_gradient_also_where_an_older_policy_sampled
     assert bias < 1e-6 if bound > 2 else bias > 1e-3
 
 
-def test_on_policy_the_expected_gradient_of_k3_is_that_of_the_kl_the_other_way_round() -> None:
-    logits = LOGITS.clone().requires_grad_()
-    policy = torch.log_softmax(logits, 0)
-    reverse = torch.autograd.grad((REFERENCE.exp() * (REFERENCE - policy)).sum(), logits, retain_graph=True)[0]
-    k3 = torch.autograd.grad((policy.exp().detach() * kl_loss(policy, REFERENCE, "k3")).sum(), logits)[0]
-    torch.testing.assert_close(k3, reverse)
-
-
 def test_k1_as_a_loss_is_refused_since_its_expected_gradient_is_zero() -> None:
-    logits = LOGITS.clone().requires_grad_()
-    policy = torch.log_softmax(logits, 0)
-    expected = (policy.exp().detach() * kl_estimate(policy, REFERENCE, "k1")).sum()
-    assert torch.autograd.grad(expected, logits)[0].abs().max() < 1e-6
     with pytest.raises(ValueError, match="k2 or k3"):
-        kl_loss(policy, REFERENCE, "k1")  # type: ignore[arg-type]
+        kl_loss(LOGITS, REFERENCE, "k1")  # type: ignore[arg-type]
 
 
 def test_a_distant_reference_does_not_overflow() -> None:

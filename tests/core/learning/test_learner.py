@@ -1,4 +1,4 @@
-"""The learner: it learns, counts, refuses, and resumes."""
+"""The learner: it learns, counts and refuses."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ from agent_r1_core.errors import ConfigError
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.forward import forward
 from agent_r1_core.learning.learner import Learner
-from agent_r1_core.learning.loss import LossTerms
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.learning.update import shuffled_rows
 from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_model, tiny_model_folder
 from agent_r1_core.trajectory import EndStatus, Group
 
@@ -47,23 +45,6 @@ def test_metrics_say_what_happened() -> None:
     assert all(math.isfinite(value) for value in metrics.values())
 
 
-def test_a_term_of_the_algorithms_own_has_a_gradient_through_the_entropy() -> None:
-    """A bonus on every turn but the first, where no trajectory has an advantage."""
-
-    class Curious(GRPO):
-        def needs_entropy(self) -> bool:
-            return True
-
-        def loss(self, tokens):  # type: ignore[no-untyped-def]
-            return LossTerms(-(0.5 * tokens.weights * (tokens.turn > 0) * tokens.entropy).sum())
-
-    learner = Learner(Policy(tiny_model(initializer_range=0.1)), Curious(), TrainingConfig(lr=1e-2))
-    turns = (((1, 2), (3, 4)), ((5,), (6, 7)))
-    flat = [Group(make_task(), [make_trajectory(turns, sample=sample) for sample in range(3)])]
-    entropies = [learner.update(flat, step).metrics["update/entropy"] for step in range(1, 9)]
-    assert entropies[-1] > entropies[0] + 0.05
-
-
 def test_the_losses_of_a_step_are_means_over_its_optimiser_steps() -> None:
     losses, value_losses = [], []
 
@@ -79,20 +60,6 @@ def test_the_losses_of_a_step_are_means_over_its_optimiser_steps() -> None:
     assert len(losses) > metrics["update/steps"] == 2
     assert metrics["update/loss"] == pytest.approx(sum(losses) / 2, rel=1e-5)
     assert metrics["update/value_loss"] == pytest.approx(sum(value_losses) / 2, rel=1e-5)
-
-
-def test_an_engine_that_disagrees_is_not_taken_for_the_policy_before_the_update() -> None:
-    asked = []
-
-    class Watching(GRPO):
-        def loss(self, tokens):  # type: ignore[no-untyped-def]
-            asked.append((tokens.old_logprobs - tokens.sampler_logprobs).abs().max().item())
-            return super().loss(tokens)
-
-    for source in ("auto", "engine", "learner"):
-        settings = TrainingConfig(epochs=2, old_logprobs=source)
-        assert Learner(Policy(tiny_model()), Watching(), settings).update(groups(0), 1).metrics["logprob_gap"] > 0.1
-    assert [gap > 0.1 for gap in asked] == [True, True, False, False, True, True]
 
 
 def test_an_empty_batch_takes_no_step_and_says_so() -> None:
@@ -157,32 +124,6 @@ def test_while_the_critic_warms_up_the_policy_runs_on_a_sample_alone(monkeypatch
 def test_a_kl_without_a_reference_is_a_configuration_error() -> None:
     with pytest.raises(ConfigError, match="reference"):
         Learner(Policy(tiny_model()), GRPO(GRPO.Config(kl_coef=0.1)), TrainingConfig())
-
-
-def test_a_resumed_learner_equals_an_uninterrupted_one_bit_for_bit() -> None:
-    algorithm = PPO(PPO.Config(kl_coef=0.1))
-    settings = TrainingConfig(epochs=2, minibatches=2, warmup_steps=2, schedule="cosine", steps=6, critic_warmup=1)
-    reference = Policy(tiny_model()).freeze()
-    through = Learner(Policy(tiny_model()), algorithm, settings, reference=reference, seed=3)
-    for step in (1, 2):
-        through.update(groups(step, step + 10), step)
-    resumed = Learner(Policy(copy.deepcopy(through.policy.module)), algorithm, settings, reference=reference, seed=3)
-    resumed.state.load(copy.deepcopy(through.state.tensors()))
-    for step in (3, 4):
-        outcomes = [learner.update(groups(step, step + 10), step) for learner in (through, resumed)]
-        assert outcomes[0].metrics == outcomes[1].metrics
-        assert torch.equal(weights_of(through), weights_of(resumed))
-
-
-def test_mini_batches_cover_every_trajectory_once_and_differ_by_step() -> None:
-    first, second = shuffled_rows(10, 3, "0/1/0"), shuffled_rows(10, 3, "0/2/0")
-    for cut in (first, second):
-        assert sorted(row for rows in cut for row in rows) == list(range(10))
-        assert {len(rows) for rows in cut} <= {3, 4}
-    assert first != second
-    assert first == shuffled_rows(10, 3, "0/1/0")
-    assert len(shuffled_rows(2, 3, "")) == 2
-    assert shuffled_rows(4, 1, "any") == [[0, 1, 2, 3]]
 
 
 def test_an_update_neither_reads_nor_moves_the_global_random_state(tmp_path: Path) -> None:

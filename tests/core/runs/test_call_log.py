@@ -30,13 +30,6 @@ os._exit(9)
     )
 
 
-def test_a_call_is_named_though_an_earlier_one_had_not_written_its_line_yet(tmp_path: Path) -> None:
-    log = CallLog(tmp_path)
-    next(log._new)
-    log.begin("search", "1/q0/0/1", 0)
-    assert "search (episode 1/q0/0/1, turn 0)" in str(unfinished_calls(tmp_path))
-
-
 def test_an_error_that_a_tool_may_have_caused_is_explained_where_tools_ran(tmp_path: Path) -> None:
     log, closed = CallLog(tmp_path), OSError(errno.EBADF, "Bad file descriptor")
     assert log.explain(closed) is None

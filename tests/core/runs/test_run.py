@@ -69,15 +69,6 @@ def test_an_unnamed_run_is_numbered_after_its_recipe(tmp_path: Path) -> None:
     assert names == ["default-1", "default-2", "default-3"]
 
 
-def test_a_run_is_not_overwritten_without_being_told(tmp_path: Path) -> None:
-    with begin(tmp_path) as run:
-        run.append_metrics(1, {})
-    with pytest.raises(RunError, match=r"exists already; continue it with --resume, or replace it with --force"):
-        begin(tmp_path)
-    with begin(tmp_path, force=True) as run:
-        assert run.metrics() == []
-
-
 def test_a_replaced_run_stands_aside_until_its_successor_has_a_step(tmp_path: Path) -> None:
     with begin(tmp_path) as old:
         train_some(old, 1, 2)
@@ -92,28 +83,6 @@ def test_a_replaced_run_stands_aside_until_its_successor_has_a_step(tmp_path: Pa
         assert not new.discard()
     assert [line["step"] for line in Run.open(new.path).metrics()] == [1]
     assert [path.name for path in tmp_path.iterdir()] == ["first"]
-
-
-def test_a_successor_that_was_killed_before_its_first_step_can_go_on_or_be_replaced_itself(tmp_path: Path) -> None:
-    with begin(tmp_path) as old:
-        train_some(old, 1, 2)
-    begin(tmp_path, force=True).close()  # as a killed process leaves it
-    with pytest.raises(RunError, match=r"holds no policy yet; .*, or delete it and get back the run .*\.old-first"):
-        Run.open(old.path).policy()
-    begin(tmp_path, force=True).close()
-    with Run.resume(old.path) as resumed:
-        assert resumed.metrics() == []
-        assert (tmp_path / ".old-first").is_dir()
-        resumed.append_metrics(1, {})
-    assert [path.name for path in tmp_path.iterdir()] == ["first"]
-
-
-def test_force_replaces_runs_and_nothing_else(tmp_path: Path) -> None:
-    (tmp_path / "first").mkdir()
-    (tmp_path / "first" / "thesis.tex").write_text("years of work")
-    with pytest.raises(RunError, match="is not a run directory, so --force does not delete it"):
-        begin(tmp_path, force=True)
-    assert [path.name for path in (tmp_path / "first").iterdir()] == ["thesis.tex"]
 
 
 def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
@@ -176,14 +145,6 @@ def test_resuming_needs_a_run_and_its_name(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"stopped before its configuration was written; .* --force"):
         begin(tmp_path, resume=True)
     begin(tmp_path, force=True).close()
-
-
-def test_resuming_leaves_the_saved_configuration_until_told(tmp_path: Path) -> None:
-    begin(tmp_path).close()
-    with Run.create(tmp_path, "first", {"seed": 1}, [], resume=True) as run:
-        assert run.config() == CONFIG
-        run.write_config(CONFIG | {"threads": 1})
-    assert Run.open(run.path).config()["threads"] == 1
 
 
 def test_the_policy_of_a_run_is_its_best_then_its_final_then_its_latest(tmp_path: Path) -> None:

@@ -185,13 +185,9 @@ def test_flipped_bits_never_make_another_trajectory(tmp_path: Path) -> None:
     ("column", "text"),
     [
         ("task", "{}"),
-        ("task", "[]"),
-        ("task", "{"),
         ("messages", "[]"),
         ("messages", json.dumps([{"role": "user", "content": ["not", "text"]}] * 9)),
-        ("task", json.dumps({"prompt": [{"role": "user", "content": 3}], "answers": [], "seed": None, "metadata": {}})),
         ("turns", '[{"observed": "x"}]'),
-        ("turns", "3"),
         ("status", "odd"),
         ("rewards", "[" * 5000),
     ],

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_run import Notes
+from small_run import Notes, run_once
 
-from agent_r1_core import Run, train
+from agent_r1_core import Run
 from agent_r1_core.testing import tiny_model_folder
 
-VOWELS = Path(__file__).parents[2] / "fixtures" / "end_to_end" / "vowels.py"
 HEALTH = "{early_stop: true, group_std: {threshold: 0.6, steps: 2}}"
 
 
@@ -23,29 +22,16 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def collapse(home: Path, name: str, steps: int, resume: bool = False, **changed: str) -> tuple[Run, list[str]]:
     """A learning rate at which the policy soon says the same vowel in every episode; and what was said."""
-    keys = {
-        "model.name": home / "model",
-        "tasks.train": "{name: arithmetic, size: 6}",
-        "tasks.eval": "{name: arithmetic, split: eval, size: 2}",
-        "env": "{name: tool_calling, max_turns: 1, max_tokens: 200, system_prompt: ''}",
-        "tools": "[calculator]",
-        "rewards": "[vowels]",
-        "engine.max_new_tokens": 6,
-        "training.steps": steps,
-        "training.tasks_per_step": 2,
-        "training.samples_per_task": 4,
-        "training.lr": 0.1,
-        "evaluation": "{every: 0, at_start: false}",
+    own = {
+        "tasks__train": "{name: arithmetic, size: 6}",
+        "env__max_turns": 1,
+        **{"training__samples_per_task": 4, "training__epochs": 1, "training__minibatches": 1, "training__lr": 0.1},
+        **{"evaluation__every": 0, "evaluation__at_start": "false"},
         "checkpoint": "{every: 3, keep: 9, best: null}",
         "health": HEALTH,
-        "deterministic": "true",
-        "run.dir": home,
-        "run.name": name,
-        **changed,
     }
     notes = Notes()
-    given = [f"{key}={value}" for key, value in keys.items()]
-    return train("default", given, plugins=[VOWELS], resume=resume, listener=notes), notes.said
+    return run_once(home, name, steps, resume=resume, listener=notes, **own | changed), notes.said
 
 
 @pytest.mark.slow
@@ -83,7 +69,7 @@ def test_a_collapse_ends_the_run_and_a_resume_says_what_it_would_have_said(home:
 
 def test_a_measurement_of_information_comes_when_it_is_due_and_changes_nothing(home: Path) -> None:
     """Weights, episodes and all other metrics are those of a run without it; a resume measures in the same steps."""
-    alone = {"evaluation": "{every: 4, at_start: false, at_end: false}", "health": "{group_std: off}"}
+    alone = {"evaluation__every": "4", "evaluation__at_end": "false", "health": "{group_std: off}"}
     plain, _ = collapse(home, "plain", 4, **alone)
     alone["health"] = "{information: {every: 2, threshold: 0.9, steps: 1, window: 1}}"
     collapse(home, "measured", 3, **alone)
@@ -101,7 +87,7 @@ def test_a_measurement_of_information_comes_when_it_is_due_and_changes_nothing(h
 
 
 def test_tasks_that_all_ask_the_same_are_told_not_to_be_measurable(home: Path) -> None:
-    changed = {"tasks.train": "{name: arithmetic, size: 1}", "health": "{information: {every: 1}}"}
+    changed = {"tasks__train": "{name: arithmetic, size: 1}", "health": "{information: {every: 1}}"}
     run, said = collapse(home, "alike", 2, **changed)
     assert not any(name in line for line in run.metrics() for name in EXTRA)
     assert sum("health.information measures nothing here" in text for text in said) == 1

@@ -44,36 +44,23 @@ def trainer_of(tmp_path: Path, every: int = 10, background: str = "true") -> Tra
     return Trainer(assemble(resolved), run, Notes())
 
 
-@pytest.fixture
-def trainer(tmp_path: Path) -> Trainer:
-    return trainer_of(tmp_path)
+def test_a_second_one_gives_the_step_up_and_saves_nothing_in_its_name(tmp_path: Path) -> None:
+    trainer = trainer_of(tmp_path)
 
+    async def work() -> None:
+        training = asyncio.create_task(trainer.fit())
+        while not (trainer.learned_step == 2 and trainer.done == 1):  # the policy is updated, nothing recorded
+            await asyncio.sleep(0)
+            assert not training.done()
+        for _ in range(2):
+            training.cancel()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await training
 
-async def interrupted_amid_step_two(trainer: Trainer, times: int) -> None:
-    """Cancel the training so many times, from when step 2 has updated the policy and is not recorded yet."""
-    training = asyncio.create_task(trainer.fit())
-    while not (trainer.learned_step == 2 and trainer.done == 1):
-        await asyncio.sleep(0)
-        assert not training.done()
-    for _ in range(times):
-        training.cancel()
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-    with pytest.raises(asyncio.CancelledError):
-        await training
-
-
-def test_one_lets_the_step_come_to_its_end_and_saves_it(trainer: Trainer) -> None:
-    asyncio.run(interrupted_amid_step_two(trainer, 1))
-    saved = trainer.run.checkpoints.latest()
-    assert saved is not None
-    assert (saved.step, trainer.done) == (2, 2)
+    asyncio.run(work())
     assert "finishing step 2 before stopping" in trainer.listener.said
-    assert [line["step"] for line in trainer.run.metrics()] == [1, 2]
-
-
-def test_a_second_one_gives_the_step_up_and_saves_nothing_in_its_name(trainer: Trainer) -> None:
-    asyncio.run(interrupted_amid_step_two(trainer, 2))
     assert trainer.done == 1
     assert trainer.run.checkpoints.latest() is None, "the policy holds step 2, of which there is no record"
     assert [line["step"] for line in trainer.run.metrics()] == [1]
@@ -188,19 +175,6 @@ def test_beside_another_error_it_is_told(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(AlgorithmError, match="it broke"):
         asyncio.run(trainer.fit())
     assert "step_000001 could not be written (No space left on device)" in trainer.listener.said[-1]
-
-
-def test_without_background_training_waits_for_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trainer = trainer_of(tmp_path, every=1, background="false")
-    update, held = trainer.assembly.learner.update, []
-
-    async def watched(groups: Any, step: int) -> Any:
-        held.append([one.step for one in trainer.run.checkpoints.all()])
-        return await update(groups, step)
-
-    monkeypatch.setattr(trainer.assembly.learner, "update", watched)
-    asyncio.run(trainer.fit())
-    assert held == [[], [1], [1, 2]]
 
 
 def test_an_interruption_just_after_the_end_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:

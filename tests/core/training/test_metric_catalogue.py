@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from small_run import Notes
+from small_run import Notes, overrides
 
 from agent_r1_core import train
 from agent_r1_core.testing import tiny_model_folder
@@ -69,13 +69,9 @@ def register_rewards():
 def test_every_metric_of_a_run_is_declared_or_named(tmp_path: Path, algorithm: str) -> None:
     plugin, notes = tmp_path / "chatty.py", Notes()
     plugin.write_text(PLUGIN)
-    keys = [
-        *(f"model.name={tiny_model_folder(tmp_path / 'model')}", f"run.dir={tmp_path}", "model.dtype=float32"),
-        *("threads=1", "tools=[echo]", "rewards=[length]", f"algorithm={algorithm}", "training.steps=2"),
-        *("tasks.train={name: arithmetic, size: 9}", "tasks.eval={name: arithmetic, split: eval, size: 4}"),
-        *("env.max_turns=1", "engine.max_new_tokens=4", "evaluation.every=0", "evaluation.at_start=false"),
-        *("training.tasks_per_step=2", "training.samples_per_task=2", "checkpoint.best=eval/reward/length"),
-    ]
+    tiny_model_folder(tmp_path / "model")
+    own = {"tools": "[echo]", "rewards": "[length]", "checkpoint__best": "eval/reward/length"}
+    keys = overrides(tmp_path, 2, algorithm=algorithm, **own)
     run = train("default", keys, plugins=[plugin], listener=notes)
     told = [note for note in notes.said if "not declared" in note]
     assert [note.partition(" are ")[0] for note in told] == (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from small_run import overrides
 
 from agent_r1_core import train
 from agent_r1_core.errors import RunError
@@ -51,25 +51,16 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def keys(home: Path, name: str, **changed: object) -> list[str]:
-    settings: Mapping[str, object] = {
-        "model.name": home / "model",
-        "tasks.train": "{name: arithmetic, size: 4}",
-        "tasks.eval": SETS,
-        "env": "{name: tool_calling, max_turns: 2, max_tokens: 200, system_prompt: ''}",
-        "tools": "[calculator]",
-        "rewards": "[vowels]",
+    own = {
+        "tasks__eval": SETS,
         "algorithm": "ppo",
-        "engine.max_new_tokens": 6,
-        "training": "{steps: 2, tasks_per_step: 2, samples_per_task: 3, max_retries: 0}",
-        "evaluation": "{every: 1, at_start: false}",
+        **{"training__max_retries": 0, "training__epochs": 1, "training__minibatches": 1},
+        **{"evaluation__every": 1, "evaluation__at_start": "false"},
         "checkpoint": "{every: 1, keep: 9, best: null}",
-        "recording.evaluation_episodes": 3,
-        "deterministic": "true",
-        "run.dir": home / "runs",
-        "run.name": name,
-        **{key.replace("__", "."): value for key, value in changed.items()},
+        "recording__evaluation_episodes": 3,
+        "run__name": name,
     }
-    return [f"{key}={value}" for key, value in settings.items()]
+    return overrides(home, 2, **own | changed)
 
 
 def trained(home: Path, name: str, resume: bool = False, **changed: object) -> Run:
@@ -149,7 +140,7 @@ def test_an_evaluation_of_its_own_keeps_them_likewise(home: Path, run: Run, wher
     model = run.path if where == "run" else home / "model"
     tasks = "{name: arithmetic, split: eval, size: 4}"
     given = keys(home, f"eval-{where}", tasks__eval=tasks, model__name=model)
-    given = [key for key in given if not key.startswith(("algorithm=", "training=", "checkpoint=", "evaluation="))]
+    given = [key for key in given if not key.startswith(("algorithm=", "training.", "checkpoint=", "evaluation"))]
     if where == "run":
         resolved = resolve(run.path, given, training=False, trust=Trust(named=True))
     else:

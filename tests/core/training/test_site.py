@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_run import Notes
+from small_run import Notes, overrides
 
 from agent_r1_core import train
 from agent_r1_core.config import load_config
@@ -13,7 +13,7 @@ from agent_r1_core.errors import ComponentLoadError, ConfigError
 from agent_r1_core.plugins import Registry
 from agent_r1_core.plugins.checks import check_plugin
 from agent_r1_core.plugins.records import Findings
-from agent_r1_core.testing import SiteContract
+from agent_r1_core.testing import SiteContract, tiny_model_folder
 
 PLUGIN = """
 from contextlib import contextmanager
@@ -40,18 +40,9 @@ def register_sites():
 
 def test_a_run_with_workers_opens_the_site_of_a_plugin(tmp_path: Path) -> None:
     (tmp_path / "sites.py").write_text(PLUGIN)
-    keys = [
-        "model={name: tiny, dtype: float32}",
-        "threads=1",
-        "training={steps: 1, tasks_per_step: 1, samples_per_task: 2}",
-        "evaluation={every: 0, at_start: false}",
-        "tasks={train: {name: arithmetic, size: 4}, eval: {name: arithmetic, split: eval, size: 1}}",
-        "tools=[]",
-        "env={name: tool_calling, max_turns: 1, max_tokens: 300}",
-        "engine.max_new_tokens=4",
-        f"run={{dir: {tmp_path}, name: small}}",
-        "distributed={site: cellar, rollout_workers: 3}",
-    ]
+    tiny_model_folder(tmp_path / "model")
+    workers = {"distributed": "{site: cellar, rollout_workers: 3}", "deterministic": "false"}
+    keys = overrides(tmp_path, 1, rewards="[exact_match]", checkpoint__best="null", **workers)
     listener = Notes()
     run = train("default", keys, plugins=[tmp_path / "sites.py"], listener=listener)
     assert len(run.metrics()) == 1

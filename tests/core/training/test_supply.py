@@ -1,4 +1,4 @@
-"""Supply: which steps are played ahead of the learner, with which tasks, and what an interruption leaves."""
+"""Supply: which steps are played ahead of the learner; LAW 7 says with which tasks, after an interruption too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_r1_core.assembly.task_order import Order, TaskOrder
+from agent_r1_core.assembly.task_order import TaskOrder
 from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import EngineError
@@ -23,7 +23,6 @@ from agent_r1_core.trajectory import Group
 
 STEPS = 5
 TASKS = [make_task(f"task {number}") for number in range(7)]
-FIRST = TaskOrder(len(TASKS), seed=3, shuffle=True)
 every_staleness = pytest.mark.parametrize("k", [0, 1, 2])
 
 
@@ -33,7 +32,6 @@ class Rollouts:
     def __init__(self) -> None:
         self.served = 0
         self.requests: dict[int | str, RolloutRequest] = {}
-        self.cancelled: list[int | str] = []
         self.shut: dict[int | str, asyncio.Event] = {}
         self.versions: Callable[[], tuple[tuple[int, int], ...]] = lambda: ((self.served, 2),)
         """Of an action of two tokens."""
@@ -44,20 +42,12 @@ class Rollouts:
         groups = [Group(task, [make_trajectory([((1,), (2, 3))], task=task)]) for task in request.tasks]
         for group in groups:
             group.trajectories[0].turns[0].versions = self.versions()
-        try:
-            if request.round in self.shut:
-                await self.shut[request.round].wait()
-        except asyncio.CancelledError:
-            self.cancelled.append(request.round)
-            raise
+        if request.round in self.shut:
+            await self.shut[request.round].wait()
         for group in groups:
             assert on_episode is not None
             on_episode(group.trajectories[0])
         return RolloutResult(groups)
-
-    def tasks(self) -> dict[int | str, list[str]]:
-        """What each step that was begun plays."""
-        return {step: [task.id for task in request.tasks] for step, request in self.requests.items()}
 
 
 class Shown(Silence):
@@ -70,7 +60,7 @@ class Shown(Silence):
         self.episodes_shown.append(done)
 
 
-def supply(k: int, rollouts: Rollouts, order: Order = FIRST, done: int = 0, listener: Any = None) -> Supply:
+def supply(k: int, rollouts: Rollouts, listener: Any = None) -> Supply:
     """A supply over these rollouts, with an algorithm that keeps every group."""
     settings = TrainingConfig(steps=STEPS, tasks_per_step=2, samples_per_task=1, max_staleness=k)
     selection = SimpleNamespace(
@@ -84,15 +74,15 @@ def supply(k: int, rollouts: Rollouts, order: Order = FIRST, done: int = 0, list
         train=SimpleNamespace(tasks=TASKS),
         rollouts=rollouts,
     )
-    return Supply(assembly, selection, listener or Silence(), order, done)
+    return Supply(assembly, selection, listener or Silence(), TaskOrder(len(TASKS), seed=3, shuffle=True), done=0)
 
 
 async def learn(
-    own: Supply, rollouts: Rollouts, first: int = 1, last: int = STEPS, each: Callable[[int], Any] = lambda step: None
+    own: Supply, rollouts: Rollouts, last: int = STEPS, each: Callable[[int], Any] = lambda step: None
 ) -> list[Collected]:
     """Take steps one after the other, as the trainer does; `each` looks before a step's new weights are served."""
     found = []
-    for step in range(first, last + 1):
+    for step in range(1, last + 1):
         found.append(await own.take(step))
         for _ in range(10):  # while it is learnt from, the loop is free
             await asyncio.sleep(0)
@@ -110,18 +100,6 @@ def test_exactly_the_steps_that_may_run_ahead_have_begun_before_a_step_is_learnt
     rollouts, begun = Rollouts(), dict[int, list[int | str]]()
     run(learn(supply(k, rollouts), rollouts, each=lambda step: begun.update({step: list(rollouts.requests)})))
     assert begun == {step: list(range(1, min(step + k, STEPS) + 1)) for step in range(1, STEPS + 1)}
-
-
-@every_staleness
-def test_every_step_plays_the_tasks_that_it_would_play_without_running_ahead(k: int) -> None:
-    """And a checkpoint keeps the place behind its step, not behind what is ahead."""
-    rollouts = Rollouts()
-    found = run(learn(supply(k, rollouts), rollouts))
-    order: Order = FIRST
-    for step in range(1, STEPS + 1):
-        tasks, order = order.draw(2)
-        assert rollouts.tasks()[step] == [TASKS[task].id for task in tasks]
-        assert found[step - 1].order == order
 
 
 def test_only_without_running_ahead_a_rollout_names_its_weights() -> None:
@@ -159,24 +137,16 @@ def test_tokens_that_are_older_than_allowed_are_refused(k: int) -> None:
 
 
 @every_staleness
-def test_an_interruption_stops_what_is_ahead_and_a_resumed_run_plays_it_again(k: int) -> None:
+def test_an_interruption_waits_for_nothing_that_is_ahead(k: int) -> None:
     async def work() -> None:
-        whole, rollouts, again = Rollouts(), Rollouts(), Rollouts()
-        await learn(supply(k, whole), whole)
-        rollouts.shut = {step: asyncio.Event() for step in (3, 4, 5)}
+        rollouts = Rollouts()
+        rollouts.shut = {step: asyncio.Event() for step in range(1, STEPS + 1)}
         own = supply(k, rollouts)
-        *_, second = await learn(own, rollouts, last=2)
-        taken = asyncio.create_task(own.take(3))
-        while 3 + k not in rollouts.requests:
+        taken = asyncio.create_task(own.take(1))
+        while 1 + k not in rollouts.requests:
             await asyncio.sleep(0)
         taken.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await taken
         await own.close()
-        assert rollouts.cancelled == list(range(3, 3 + k + 1))
-        again.served = 2
-        await learn(supply(k, again, second.order, done=2), again, first=3)
-        assert again.tasks() == {step: whole.tasks()[step] for step in (3, 4, 5)}
 
     run(work())
 
