@@ -15,6 +15,7 @@ from agent_r1_gateway.dialects.shapes import (
     flag,
     function_tool,
     listed,
+    mapping,
     messages_of,
     objects,
     opened,
@@ -51,7 +52,7 @@ _SAMPLING = (
 )
 _CHOICES = ("parallel_tool_calls", "reasoning_effort", "verbosity")
 _SERVICES = (
-    *("metadata", "moderation", "prediction", "safety_identifier", "service_tier", "store", "user"),
+    *("metadata", "prediction", "safety_identifier", "service_tier", "store", "user"),
     *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "web_search_options"),
 )
 _WITHOUT_EFFECT = (
@@ -65,6 +66,7 @@ _REFUSED = (
     Field("response_format", Effect.REFUSED, "nothing constrains the policy; ask for it in words", ({"type": "text"},)),
     Field("modalities", Effect.REFUSED, "the policy writes text", (["text"],)),
     Field("audio", Effect.REFUSED, "the policy writes text"),
+    Field("moderation", Effect.REFUSED, "no moderation model runs here; leave it out"),
     Field("functions", Effect.REFUSED, "`tools` took its place", ([],)),
     Field("function_call", Effect.REFUSED, "`tool_choice` took its place", ("auto", "none")),
 )
@@ -89,9 +91,7 @@ def read(body: Mapping[str, Any]) -> ChatRequest:
     stop = stops_of(body.get("stop"), "stop")
     if len(stop) > _MOST_STOPS:
         raise Refused(f"stop has {len(stop)} strings; give {_MOST_STOPS} at most", field="stop")
-    options = body.get("stream_options")
-    if options is not None and not isinstance(options, Mapping):
-        wrong(options, "stream_options", "an object")
+    others |= unread("stream_options", mapping(body.get("stream_options"), "stream_options"), ("include_usage",))
     limits = [count_of(body.get(name), name) for name in ("max_completion_tokens", "max_tokens")]
     return ChatRequest(
         model=string(body.get("model"), "model"),
@@ -137,9 +137,7 @@ def _calls(message: Mapping[str, Any], where: str) -> Iterator[Call]:
     for path, call in objects(message.get("tool_calls"), f"{where}.tool_calls"):
         if call.get("type", "function") != "function":
             raise Refused(f"{path} calls no function; the gateway takes calls of functions alone", field=path)
-        function = call.get("function")
-        if not isinstance(function, Mapping):
-            wrong(function, f"{path}.function", "an object")
+        function = mapping(call.get("function"), f"{path}.function")
         arguments = function.get("arguments")
         if not isinstance(arguments, str | Mapping | None):
             wrong(arguments, f"{path}.function.arguments", "JSON in a string")
@@ -166,9 +164,7 @@ def _tools(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for where, tool in objects(body.get("tools"), "tools"):
         if tool.get("type", "function") != "function":
             raise Refused(f"{where} is no function; the gateway takes tools of the type 'function' alone", field=where)
-        function = tool.get("function")
-        if not isinstance(function, Mapping):
-            wrong(function, f"{where}.function", "an object")
+        function = mapping(tool.get("function"), f"{where}.function")
         name, description, parameters = (function.get(key) for key in ("name", "description", "parameters"))
         read = function_tool(name, description, parameters, f"{where}.function", "parameters")
         if choice != "none":

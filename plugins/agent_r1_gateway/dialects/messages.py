@@ -16,6 +16,7 @@ from agent_r1_gateway.dialects.shapes import (
     flag,
     function_tool,
     listed,
+    mapping,
     messages_of,
     objects,
     opened,
@@ -200,10 +201,7 @@ def _joined(messages: Iterator[ChatMessage]) -> list[ChatMessage]:
 
 def _tools(body: Mapping[str, Any]) -> tuple[tuple[dict[str, Any], ...], set[str]]:
     """The tools that the policy may call, and those that have no effect."""
-    choice = body.get("tool_choice")
-    if choice is not None and not isinstance(choice, Mapping):
-        wrong(choice, "tool_choice", "an object")
-    kind = (choice or {"type": "auto"}).get("type")
+    kind = (mapping(body.get("tool_choice"), "tool_choice") or {"type": "auto"}).get("type")
     if kind not in ("auto", "none"):
         sentence = "tool_choice forces a call, and the policy decides what it calls; send the type 'auto' or 'none'"
         raise Refused(sentence, field="tool_choice")

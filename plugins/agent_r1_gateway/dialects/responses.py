@@ -14,7 +14,7 @@ from typing import Any
 from agent_r1_gateway.dialects.fields import Effect, Field
 from agent_r1_gateway.dialects.response_events import RAW, SEALED, events, write
 from agent_r1_gateway.dialects.response_tools import Tool, read_tools
-from agent_r1_gateway.dialects.shapes import count_of, flag, listed, objects, opened, string, wrong
+from agent_r1_gateway.dialects.shapes import count_of, flag, listed, mapping, objects, opened, string, unread, wrong
 from agent_r1_gateway.wire import Call, ChatMessage, ChatRequest, Refused, Role, read_arguments
 
 __all__ = ["FIELDS", "NAME", "PATHS", "error", "events", "read", "write"]
@@ -42,6 +42,7 @@ _ROWS = (
     Field("include", Effect.HONOURED, "reasoning.encrypted_content, message.output_text.logprobs; others add nothing"),
     Field("text", Effect.HONOURED, "the format text; others are refused, verbosity has no effect"),
     Field("store", Effect.HONOURED, "nothing is stored, as false asks; true has no effect"),
+    Field("prompt_cache_options", Effect.HONOURED, "prewarm is refused, the rest has no effect"),
     Field("previous_response_id", Effect.REFUSED, _NOT_STORED),
     Field("conversation", Effect.REFUSED, _NOT_STORED),
     Field("prompt", Effect.REFUSED, "no prompts are stored here; send the text itself"),
@@ -61,7 +62,6 @@ _ROWS = (
     Field("user", Effect.WITHOUT_EFFECT, "repeated in the reply"),
     Field("safety_identifier", Effect.WITHOUT_EFFECT, "repeated in the reply"),
     Field("prompt_cache_key", Effect.WITHOUT_EFFECT, "repeated in the reply"),
-    Field("prompt_cache_options", Effect.WITHOUT_EFFECT, "the engine caches prompts by itself"),
     Field("prompt_cache_retention", Effect.WITHOUT_EFFECT, "the engine caches prompts by itself"),
     Field("service_tier", Effect.WITHOUT_EFFECT, "there is one"),
     Field("stream_options", Effect.WITHOUT_EFFECT, "events carry no padding"),
@@ -114,18 +114,15 @@ def _check_values(body: Mapping[str, Any]) -> list[str]:
         wrong(include, "include", "a list of strings")
     if body.get("tool_choice") not in (None, "auto", "none"):
         raise Refused("the gateway cannot force a call; set tool_choice to auto or none", field="tool_choice")
-    text = body.get("text")
-    if text is not None:
-        if not isinstance(text, Mapping):
-            wrong(text, "text", "an object")
-        form = text.get("format")
-        if form is not None and not (isinstance(form, Mapping) and form.get("type") == "text"):
-            raise Refused("the gateway cannot force a format; set text.format.type to text", field="text.format")
-        ignored += [f"text.{name}" for name, value in text.items() if name != "format" and value is not None]
-    options = body.get("prompt_cache_options")
-    if isinstance(options, Mapping) and options.get("prewarm"):
+    text = mapping(body.get("text"), "text")
+    form = text.get("format")
+    if form is not None and not (isinstance(form, Mapping) and form.get("type") == "text"):
+        raise Refused("the gateway cannot force a format; set text.format.type to text", field="text.format")
+    options = mapping(body.get("prompt_cache_options"), "prompt_cache_options")
+    if options.get("prewarm"):
         sentence = f"the gateway cannot honour prompt_cache_options.prewarm: {_ANSWERED}"
         raise Refused(sentence, field="prompt_cache_options.prewarm")
+    ignored += sorted(unread("text", text, ("format",)) | unread("prompt_cache_options", options, ("prewarm",)))
     return ignored
 
 

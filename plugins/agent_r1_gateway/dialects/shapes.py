@@ -40,6 +40,11 @@ def wrong(value: Any, where: str, wanted: str) -> NoReturn:
     raise Refused(f"{where} is {names.get(type(value), 'missing')}; give {wanted}", field=where)
 
 
+def mapping(value: Any, where: str) -> Mapping[str, Any]:
+    """An object; missing is empty."""
+    return {} if value is None else value if isinstance(value, Mapping) else wrong(value, where, "an object")
+
+
 def objects(value: Any, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The objects of a list, each with its path; none where the list is missing."""
     if value is None:
@@ -47,9 +52,7 @@ def objects(value: Any, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if not isinstance(value, list):
         wrong(value, where, "a list of objects")
     for at, one in enumerate(value):
-        if not isinstance(one, Mapping):
-            wrong(one, f"{where}[{at}]", "an object")
-        yield f"{where}[{at}]", one
+        yield f"{where}[{at}]", one if isinstance(one, Mapping) else wrong(one, f"{where}[{at}]", "an object")
 
 
 def messages_of(body: Mapping[str, Any], prefill: str) -> list[tuple[str, Mapping[str, Any]]]:

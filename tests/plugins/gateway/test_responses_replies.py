@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from agent_r1_gateway.dialects import responses
-from agent_r1_gateway.wire import Call, ChatMessage, Refused, Reply, TokenLogprob
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
+from agent_r1_gateway.wire import Call, ChatMessage, Reply, TokenLogprob
 
 openai = pytest.importorskip("openai", minversion="3")
 types = pytest.importorskip("openai.types.responses")
@@ -70,30 +65,15 @@ REPLIES = {
 each_reply = pytest.mark.parametrize("name", REPLIES)
 
 
-def served(reply: Reply, body: dict[str, Any], use: Callable[[Any, dict[str, Any]], Any]) -> Any:
+@pytest.fixture
+def served(through_sdk: Callable[..., Any]) -> Callable[..., Any]:
     """What `use` makes of the SDK's client and the body, with a server behind it that gives this reply."""
 
-    async def answer(request: Request) -> Response:
-        try:
-            asked = responses.read(json.loads(await request.body()))
-        except Refused as refused:
-            return JSONResponse(responses.error(refused), refused.status)
-        if not asked.stream:
-            return Response(json.dumps(responses.write(reply, asked)), media_type="application/json")
-        events = [
-            f"event: {name}\ndata: {data if isinstance(data, str) else json.dumps(data)}\n\n"
-            for name, data in responses.events(reply, asked)
-        ]
-        return StreamingResponse(iter(events), media_type="text/event-stream")
+    def served(reply: Reply, use: Callable[[Any, dict[str, Any]], Any], **fields: Any) -> Any:
+        ask = partial(use, body=BODY | fields)
+        return through_sdk(openai.AsyncOpenAI, "http://gateway/v1", responses, reply, ask)
 
-    async def play() -> Any:
-        httpx = pytest.importorskip("httpx2")
-        app = Starlette(routes=[Route(path, answer, methods=["POST"]) for path in responses.PATHS])
-        http = openai.DefaultAsyncHttpxClient(transport=httpx.ASGITransport(app=app))
-        async with openai.AsyncOpenAI(base_url="http://gateway/v1", api_key="k", http_client=http) as client:
-            return await use(client, body)
-
-    return asyncio.run(play())
+    return served
 
 
 async def create(client: Any, body: dict[str, Any]) -> Any:
@@ -146,10 +126,10 @@ def test_every_event_is_what_the_types_of_the_sdk_say(name: str) -> None:
 
 
 @each_reply
-def test_the_stream_adds_up_to_the_reply(name: str) -> None:
+def test_the_stream_adds_up_to_the_reply(served, name: str) -> None:
     reply = REPLIES[name]
-    whole = served(reply, BODY, create)
-    events = served(reply, BODY, events_of)
+    whole = served(reply, create)
+    events = served(reply, events_of)
     deltas: dict[str, str] = {}
     for event in events:
         if event.type.endswith(".delta"):
@@ -167,9 +147,9 @@ def test_the_stream_adds_up_to_the_reply(name: str) -> None:
 
 
 @each_reply
-def test_the_stream_helper_of_the_sdk_accumulates_the_reply(name: str) -> None:
-    whole = served(REPLIES[name], BODY, create)
-    last = served(REPLIES[name], BODY, accumulate)[-1].response
+def test_the_stream_helper_of_the_sdk_accumulates_the_reply(served, name: str) -> None:
+    whole = served(REPLIES[name], create)
+    last = served(REPLIES[name], accumulate)[-1].response
 
     assert (last.status, last.output_text, last.usage) == (whole.status, whole.output_text, whole.usage)
     for kept, sent in zip(last.output, whole.output, strict=True):
@@ -179,9 +159,9 @@ def test_the_stream_helper_of_the_sdk_accumulates_the_reply(name: str) -> None:
 
 
 @each_reply
-def test_a_client_that_keeps_the_output_continues_what_was_said(name: str) -> None:
+def test_a_client_that_keeps_the_output_continues_what_was_said(served, name: str) -> None:
     reply = REPLIES[name]
-    kept = [item.to_dict() for item in served(reply, BODY, create).output]
+    kept = [item.to_dict() for item in served(reply, create).output]
     outputs = [{"type": "function_call_output", "call_id": call.id, "output": "x"} for call in reply.calls]
     where, so = ({"role": "user", "content": text} for text in ("Where?", "So?"))
     request = responses.read(BODY | {"input": [where, *kept, *outputs, so]})
@@ -203,30 +183,30 @@ def test_reasoning_is_sealed_only_where_the_request_includes_it() -> None:
     assert reasoning["summary"] == [{"type": "summary_text", "text": "Hm…\n😀 "}]
 
 
-def test_sealed_reasoning_counts_more_than_a_summary_that_the_client_wrote() -> None:
-    kept = [item.to_dict() for item in served(REPLIES["thinking"], BODY, create).output]
+def test_sealed_reasoning_counts_more_than_a_summary_that_the_client_wrote(served) -> None:
+    kept = [item.to_dict() for item in served(REPLIES["thinking"], create).output]
     kept[0]["summary"] = [{"type": "summary_text", "text": "Ha."}]
     request = responses.read(BODY | {"input": [*kept, {"role": "user", "content": "So?"}]})
 
     assert request.messages[1].thinking == "Hm…\n😀 "
 
 
-def test_calls_carry_the_names_that_the_client_knows() -> None:
-    calls = [item for item in served(REPLIES["calls"], BODY, create).output if item.type == "function_call"]
+def test_calls_carry_the_names_that_the_client_knows(served) -> None:
+    calls = [item for item in served(REPLIES["calls"], create).output if item.type == "function_call"]
 
     assert [(call.namespace, call.name, call.call_id) for call in calls] == [
         (None, "look", "c1"),
         ("maps", "look", "c2"),
         (None, "no", "c3"),
     ]
-    patch, draw = served(REPLIES["custom"], BODY, create).output
+    patch, draw = served(REPLIES["custom"], create).output
     assert (patch.type, patch.namespace, patch.name, patch.input) == ("custom_tool_call", None, "patch", '{"a": 1}')
     assert (draw.type, draw.namespace, draw.name, draw.input) == ("custom_tool_call", "maps", "draw", "")
 
 
-def test_the_sdk_raises_what_is_refused() -> None:
+def test_the_sdk_raises_what_is_refused(served) -> None:
     with pytest.raises(openai.BadRequestError, match="nothing is stored here") as raised:
-        served(REPLY, BODY | {"previous_response_id": "resp_0"}, create)
+        served(REPLY, create, previous_response_id="resp_0")
 
     assert raised.value.param == "previous_response_id"
     assert raised.value.type == "invalid_request_error"
