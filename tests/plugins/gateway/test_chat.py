@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from agent_r1_gateway.dialects import chat
-from agent_r1_gateway.wire import Call, ChatMessage
+from agent_r1_gateway.wire import Call, ChatMessage, Reply, TokenLogprob
 
 HELLO = {"role": "user", "content": "Hello"}
 SEARCH = {
@@ -212,3 +212,21 @@ OTHER = [
 @pytest.mark.parametrize(("one", "other"), OTHER)
 def test_messages_that_read_otherwise_differ(one, other):
     assert key(one) != key(other)
+
+
+def test_log_probs_and_usage_come_where_they_are_asked_for():
+    tokens = (TokenLogprob("Hel", -0.25), TokenLogprob("\ufffd", -0.5), TokenLogprob("lo", float("-inf")))
+    said = Reply("r1", 1, "Hello", prompt_tokens=30, completion_tokens=7, logprobs=tokens)
+    assert chat.write(said, chat.read(body()))["choices"][0]["logprobs"] is None
+    shown = chat.write(said, chat.read(body(logprobs=True)))["choices"][0]["logprobs"]["content"]
+    assert [(token["token"], token["logprob"]) for token in shown] == [
+        ("Hel", -0.25),
+        ("\ufffd", -0.5),
+        ("lo", -9999.0),
+    ]
+    assert [token["bytes"] for token in shown] == [[72, 101, 108], None, [108, 111]]
+    *_, last, done = chat.events(said, chat.read(body(stream=True)))
+    assert (done, "usage" in last[1]) == ((None, "[DONE]"), False)
+    *chunks, last, _ = chat.events(said, chat.read(body(stream=True, stream_options={"include_usage": True})))
+    assert all(chunk["usage"] is None for _, chunk in chunks)
+    assert (last[1]["choices"], last[1]["usage"]["total_tokens"]) == ([], 37)

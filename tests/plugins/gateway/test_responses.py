@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from agent_r1_gateway.dialects import responses
-from agent_r1_gateway.wire import Call, ChatMessage
+from agent_r1_gateway.wire import Call, ChatMessage, Reply
 
 USER = ChatMessage("user", "Where?")
 ASKED = {"role": "user", "content": "Where?"}
@@ -194,3 +194,30 @@ def test_what_a_reply_includes_is_read() -> None:
 )
 def test_what_it_cannot_do_is_refused_by_path(refused_field, body: dict[str, Any], field: str) -> None:
     assert refused_field(responses, body) == field
+
+
+def test_reasoning_is_sealed_where_the_request_includes_it_and_the_seal_counts_most() -> None:
+    reply = Reply("r1", 1, "There.", "Hm…\n")
+    include = {"include": ["reasoning.encrypted_content"]}
+    sealed, text = responses.write(reply, responses.read(asked(ASKED, **include)))["output"]
+    plain, _ = responses.write(reply, responses.read(asked(ASKED)))["output"]
+    assert (plain["encrypted_content"], plain["summary"]) == (None, sealed["summary"])
+    changed = sealed | {"summary": [{"type": "summary_text", "text": "Ha."}]}
+    assert responses.read(asked(ASKED, changed, text, ASKED)).messages[1].thinking == "Hm…\n"
+
+
+def test_calls_carry_the_names_that_the_client_knows() -> None:
+    maps = [FUNCTION, {"type": "custom", "name": "draw"}]
+    tools = [FUNCTION, {"type": "custom", "name": "patch"}, {"type": "namespace", "name": "maps", "tools": maps}]
+    called = {"look": {}, "maps__look": {}, "no": {}, "patch": {"input": '{"a": 1}'}, "maps__draw": {"input": ""}}
+    reply = Reply("r1", 1, calls=tuple(Call(name, given, name) for name, given in called.items()))
+    calls = responses.write(reply, responses.read(asked(ASKED, tools=tools)))["output"]
+    assert [call["call_id"] for call in calls] == list(called)
+    assert [(call["type"], call.get("namespace"), call["name"]) for call in calls] == [
+        ("function_call", None, "look"),
+        ("function_call", "maps", "look"),
+        ("function_call", None, "no"),
+        ("custom_tool_call", None, "patch"),
+        ("custom_tool_call", "maps", "draw"),
+    ]
+    assert [call["input"] for call in calls[3:]] == ['{"a": 1}', ""]
