@@ -14,6 +14,8 @@ from typing import Any, Literal, cast
 Role = Literal["system", "user", "assistant", "tool"]
 DEEPEST = 100
 """Lists and objects within each other, in a request or in the arguments of a call."""
+LEAST_LOGPROB = -9999.0
+"""What OpenAI's APIs say where a token is less likely than JSON can tell."""
 MOST_LITERAL = 2**18
 """Characters of arguments that are read as a Python literal."""
 
@@ -26,6 +28,11 @@ class Call:
     arguments: Mapping[str, Any] | str
     """The object; the text itself where it is neither JSON nor a Python literal of an object, or nested too deep."""
     id: str = field(default="", compare=False)
+
+    @property
+    def as_text(self) -> str:
+        """The arguments as they were written, or as JSON."""
+        return self.arguments if isinstance(self.arguments, str) else json.dumps(self.arguments, ensure_ascii=False)
 
     @property
     def as_object(self) -> dict[str, Any]:
@@ -82,6 +89,11 @@ class TokenLogprob:
     text: str
     logprob: float
     """Nats."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As OpenAI's APIs have it."""
+        spelled, likely = list(self.text.encode("utf-8", "replace")), max(self.logprob, LEAST_LOGPROB)
+        return {"token": self.text, "logprob": likely, "bytes": spelled, "top_logprobs": []}
 
 
 @dataclass(frozen=True)

@@ -225,7 +225,7 @@ def _lines(episode: Trajectory, mean: float | None) -> Iterator[str]:
         yield f"({episode.examples} examples before the task)"
     for turn in episode.turns:
         yield ""
-        if turn.new_context:
+        if turn.new_context and turn.index:
             yield "(the conversation begins anew)"
         yield from map(_message, turn.observation)
         reward = f"  (reward {turn.reward:.3g})" if turn.reward else ""

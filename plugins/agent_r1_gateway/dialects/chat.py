@@ -5,76 +5,63 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent_r1_gateway.dialects.fields import Effect, Field
+from agent_r1_gateway.dialects.fields import fields
 from agent_r1_gateway.dialects.shapes import (
-    count_of,
-    flag,
+    PLAIN,
+    Given,
+    calls_allowed,
     function_tool,
     listed,
     messages_of,
-    objects,
     opened,
     pieces,
-    stops_of,
-    string,
-    text_of,
-    unread,
-    wrong,
 )
-from agent_r1_gateway.wire import Call, ChatMessage, ChatRequest, Refused, Reply, TokenLogprob, read_arguments
+from agent_r1_gateway.dialects.shapes import openai_error as error
+from agent_r1_gateway.wire import Call, ChatMessage, ChatRequest, Reply, TokenLogprob, read_arguments
+
+__all__ = ["FIELDS", "NAME", "PATHS", "error", "events", "read", "write"]
 
 NAME = "chat"
 PATHS = ("/v1/chat/completions", "/chat/completions")
 
-_HONOURED = (
-    Field("messages", Effect.HONOURED, "text of every role but `function`; images, audio and files are refused"),
-    Field("model", Effect.HONOURED, "the recipe says which names are the policy"),
-    Field("max_completion_tokens", Effect.HONOURED, "the smaller one where `max_tokens` stands beside it"),
-    Field("max_tokens", Effect.HONOURED, "as `max_completion_tokens`"),
-    Field("stop", Effect.HONOURED, "one string, or up to four"),
-    Field("stream", Effect.HONOURED, "the stream opens when the reply is complete"),
-    Field("stream_options", Effect.HONOURED, "`include_usage`; nothing else in it has an effect"),
-    Field("logprobs", Effect.HONOURED, "of every sampled token, those of thinking and of calls too"),
-    Field("tools", Effect.HONOURED, "functions; custom tools are refused, and `strict` has no effect"),
-    Field("tool_choice", Effect.HONOURED, "`auto` and `none`; else refused, since the policy decides what it calls"),
+FIELDS = fields(
+    honoured={
+        "messages": "text of every role but `function`; images, audio and files are refused",
+        "model": "the recipe says which names are the policy",
+        "max_completion_tokens": "the smaller one where `max_tokens` stands beside it",
+        "max_tokens": "as `max_completion_tokens`",
+        "stop": "one string, or up to four",
+        "stream": "the stream opens when the reply is complete",
+        "stream_options": "`include_usage`; nothing else in it has an effect",
+        "logprobs": "of every sampled token, those of thinking and of calls too",
+        "tools": "functions; custom tools are refused, and `strict` has no effect",
+        "tool_choice": "`auto` and `none`; else refused, since the policy decides what it calls",
+    },
+    refused={
+        "n": ("a conversation goes on from one reply; ask several times", 1),
+        "top_logprobs": ("only the log-probs of sampled tokens are kept; ask for `logprobs`", 0),
+        "response_format": ("nothing constrains the policy; ask for it in words", {"type": "text"}),
+        "modalities": ("the policy writes text", ["text"]),
+        "audio": ("the policy writes text",),
+        "moderation": ("no moderation model runs here; leave it out",),
+        "functions": ("`tools` took its place", []),
+        "function_call": ("`tool_choice` took its place", "auto", "none"),
+    },
+    ignored="""
+        temperature top_p top_k min_p seed logit_bias frequency_penalty presence_penalty repetition_penalty
+        parallel_tool_calls reasoning_effort verbosity metadata prediction safety_identifier service_tier store user
+        prompt_cache_key prompt_cache_options prompt_cache_retention web_search_options
+    """,
 )
-_RUN = "the run's sampling decides: training needs the log-probs of what was sampled"
-_POLICY = "the policy decides"
-_NOTHING = "the gateway offers nothing of the kind"
-_SAMPLING = (
-    *("temperature", "top_p", "top_k", "min_p", "seed", "logit_bias"),
-    *("frequency_penalty", "presence_penalty", "repetition_penalty"),
-)
-_CHOICES = ("parallel_tool_calls", "reasoning_effort", "verbosity")
-_SERVICES = (
-    *("metadata", "moderation", "prediction", "safety_identifier", "service_tier", "store", "user"),
-    *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "web_search_options"),
-)
-_WITHOUT_EFFECT = (
-    *(Field(name, Effect.WITHOUT_EFFECT, _RUN) for name in _SAMPLING),
-    *(Field(name, Effect.WITHOUT_EFFECT, _POLICY) for name in _CHOICES),
-    *(Field(name, Effect.WITHOUT_EFFECT, _NOTHING) for name in _SERVICES),
-)
-_REFUSED = (
-    Field("n", Effect.REFUSED, "a conversation goes on from one reply; ask several times", (1,)),
-    Field("top_logprobs", Effect.REFUSED, "only the log-probs of sampled tokens are kept; ask for `logprobs`", (0,)),
-    Field("response_format", Effect.REFUSED, "nothing constrains the policy; ask for it in words", ({"type": "text"},)),
-    Field("modalities", Effect.REFUSED, "the policy writes text", (["text"],)),
-    Field("audio", Effect.REFUSED, "the policy writes text"),
-    Field("functions", Effect.REFUSED, "`tools` took its place", ([],)),
-    Field("function_call", Effect.REFUSED, "`tool_choice` took its place", ("auto", "none")),
-)
-FIELDS: Mapping[str, Field] = {row.name: row for row in (*_HONOURED, *_WITHOUT_EFFECT, *_REFUSED)}
 
 _READ = ("role", "content", "tool_calls", "reasoning_content", "reasoning", "tool_call_id", "function_call")
 _MOST_STOPS = 4
 _LOGPROBS_A_CHUNK = 50
-_LEAST_LOGPROB = -9999.0
-"""As the API writes what is less likely than it can say."""
+_CONTENT = {**PLAIN, "refusal": None}
+"""Of the assistant's messages; what it refused is left out."""
 
 
 def read(body: Mapping[str, Any]) -> ChatRequest:
@@ -83,95 +70,72 @@ def read(body: Mapping[str, Any]) -> ChatRequest:
     Raises:
         Refused: it asks for what the gateway cannot do, or has the wrong shape.
     """
-    body, ignored = opened(body, FIELDS)
-    given = messages_of(body, "end with a user's or a tool's message")
-    others = set[str]().union(*(unread("messages[]", message, _READ) for _, message in given))
-    stop = stops_of(body.get("stop"), "stop")
+    given, ignored = opened(body, FIELDS)
+    messages = messages_of(given, "end with a user's or a tool's message")
+    others = given["stream_options"].unread("include_usage").union(*(one.unread(*_READ) for one in messages))
+    stop = given["stop"].strings()
     if len(stop) > _MOST_STOPS:
-        raise Refused(f"stop has {len(stop)} strings; give {_MOST_STOPS} at most", field="stop")
-    options = body.get("stream_options")
-    if options is not None and not isinstance(options, Mapping):
-        wrong(options, "stream_options", "an object")
-    limits = [count_of(body.get(name), name) for name in ("max_completion_tokens", "max_tokens")]
+        given["stop"].refuse(f"has {len(stop)} strings; give {_MOST_STOPS} at most")
+    limits = [given[name].count() for name in ("max_completion_tokens", "max_tokens")]
     return ChatRequest(
-        model=string(body.get("model"), "model"),
-        messages=tuple(_messages(given)),
-        tools=tuple(_tools(body)),
+        model=given["model"].string(),
+        messages=tuple(_messages(messages)),
+        tools=tuple(_tools(given)),
         max_tokens=min((limit for limit in limits if limit is not None), default=None),
         stop=stop,
-        stream=flag(body.get("stream"), "stream"),
-        logprobs=flag(body.get("logprobs"), "logprobs"),
+        stream=given["stream"].flag(),
+        logprobs=given["logprobs"].flag(),
         ignored=listed(ignored, others),
-        body=body,
+        body=given.value,
     )
 
 
-def _messages(given: list[tuple[str, Mapping[str, Any]]]) -> Iterator[ChatMessage]:
+def _messages(given: list[Given]) -> Iterator[ChatMessage]:
     names: dict[str, str] = {}
-    for where, message in given:
-        role = string(message.get("role"), f"{where}.role")
-        if message.get("content") is None and role != "assistant" and "content" not in message:
-            wrong(None, f"{where}.content", "a string or a list of text blocks")
-        text = text_of(message.get("content"), f"{where}.content", without=("refusal",) if role == "assistant" else ())
+    for message in given:
+        role, content = message["role"].string(), message["content"]
+        if role != "assistant" and "content" not in message.object():
+            content.wrong("a string or a list of text blocks")
+        said = content.joined(_CONTENT if role == "assistant" else PLAIN)
         if role in ("system", "developer"):
-            yield ChatMessage("system", text)
+            yield ChatMessage("system", said)
         elif role == "user":
-            yield ChatMessage("user", text)
+            yield ChatMessage("user", said)
         elif role == "assistant":
-            calls = tuple(_calls(message, where))
+            calls = tuple(_calls(message))
             names.update({call.id: call.name for call in calls if call.id})
-            yield ChatMessage("assistant", text, calls, _thinking(message, where))
+            yield ChatMessage("assistant", said, calls, _thinking(message))
         elif role == "tool":
-            answered = string(message.get("tool_call_id"), f"{where}.tool_call_id")
-            yield ChatMessage("tool", text, name=names.get(answered, ""))
+            yield ChatMessage("tool", said, name=names.get(message["tool_call_id"].string(), ""))
         else:
-            known = "system, developer, user, assistant or tool"
-            raise Refused(f"{where}.role is {role[:60]!r}; the gateway takes {known}", field=f"{where}.role")
+            message["role"].refuse(f"is {role[:60]!r}; the gateway takes system, developer, user, assistant or tool")
 
 
-def _calls(message: Mapping[str, Any], where: str) -> Iterator[Call]:
-    if message.get("function_call") is not None:
-        raise Refused(
-            f"{where}.function_call is no longer part of the API; send tool_calls", field=f"{where}.function_call"
-        )
-    for path, call in objects(message.get("tool_calls"), f"{where}.tool_calls"):
-        if call.get("type", "function") != "function":
-            raise Refused(f"{path} calls no function; the gateway takes calls of functions alone", field=path)
-        function = call.get("function")
-        if not isinstance(function, Mapping):
-            wrong(function, f"{path}.function", "an object")
-        arguments = function.get("arguments")
-        if not isinstance(arguments, str | Mapping | None):
-            wrong(arguments, f"{path}.function.arguments", "JSON in a string")
-        identity = call.get("id") or ""
-        if not isinstance(identity, str):
-            wrong(identity, f"{path}.id", "a string")
-        yield Call(string(function.get("name"), f"{path}.function.name"), read_arguments(arguments), identity)
+def _calls(message: Given) -> Iterator[Call]:
+    if message["function_call"].value is not None:
+        message["function_call"].refuse("is no longer part of the API; send tool_calls")
+    for call in message["tool_calls"]:
+        if call.object().get("type", "function") != "function":
+            call.refuse("calls no function; the gateway takes calls of functions alone")
+        name, arguments = call["function"]["name"].string(), call["function"]["arguments"]
+        if not isinstance(arguments.value, str | Mapping | None):
+            arguments.wrong("JSON in a string")
+        yield Call(name, read_arguments(arguments.value), call["id"].text())
 
 
-def _thinking(message: Mapping[str, Any], where: str) -> str:
-    name = "reasoning" if message.get("reasoning_content") is None else "reasoning_content"
-    thinking = message.get(name)
-    if thinking is not None and not isinstance(thinking, str):
-        wrong(thinking, f"{where}.{name}", "a string")
-    return thinking or ""
+def _thinking(message: Given) -> str:
+    named = message["reasoning_content"]
+    return (message["reasoning"] if named.value is None else named).text()
 
 
-def _tools(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _tools(given: Given) -> Iterator[dict[str, Any]]:
     """The functions that the policy may call."""
-    choice = body.get("tool_choice")
-    if choice not in (None, "auto", "none"):
-        sentence = "tool_choice forces a call, and the policy decides what it calls; send 'auto' or 'none'"
-        raise Refused(sentence, field="tool_choice")
-    for where, tool in objects(body.get("tools"), "tools"):
-        if tool.get("type", "function") != "function":
-            raise Refused(f"{where} is no function; the gateway takes tools of the type 'function' alone", field=where)
-        function = tool.get("function")
-        if not isinstance(function, Mapping):
-            wrong(function, f"{where}.function", "an object")
-        name, description, parameters = (function.get(key) for key in ("name", "description", "parameters"))
-        read = function_tool(name, description, parameters, f"{where}.function", "parameters")
-        if choice != "none":
+    allowed = calls_allowed(given["tool_choice"].value)
+    for tool in given["tools"]:
+        if tool.object().get("type", "function") != "function":
+            tool.refuse("is no function; the gateway takes tools of the type 'function' alone")
+        read = function_tool(tool["function"])
+        if allowed:
             yield read
 
 
@@ -181,7 +145,7 @@ def write(reply: Reply, request: ChatRequest) -> dict[str, Any]:
     if reply.thinking:
         message["reasoning_content"] = reply.thinking
     if reply.calls:
-        message["tool_calls"] = [_call(call, _arguments(call)) for call in reply.calls]
+        message["tool_calls"] = [_call(call, call.as_text) for call in reply.calls]
     tokens = reply.logprobs if request.logprobs else ()
     logprobs = _logprobs(tokens) if tokens else None
     choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": _reason(reply)}
@@ -209,7 +173,7 @@ def _choices(reply: Reply, request: ChatRequest) -> Iterator[dict[str, Any]]:
         yield rest | {"delta": {"content": piece}}
     for index, call in enumerate(reply.calls):
         yield rest | {"delta": {"tool_calls": [{"index": index, **_call(call, "")}]}}
-        for piece in pieces(_arguments(call)):
+        for piece in pieces(call.as_text):
             yield rest | {"delta": {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}}
     tokens = reply.logprobs if request.logprobs else ()
     for at in range(0, len(tokens), _LOGPROBS_A_CHUNK):
@@ -229,10 +193,6 @@ def _call(call: Call, arguments: str) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
-def _arguments(call: Call) -> str:
-    return call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)
-
-
 def _reason(reply: Reply) -> str:
     if reply.cut:
         return "length"
@@ -240,15 +200,9 @@ def _reason(reply: Reply) -> str:
 
 
 def _logprobs(tokens: tuple[TokenLogprob, ...]) -> dict[str, Any]:
-    content = [
-        {
-            "token": token.text,
-            "logprob": max(_LEAST_LOGPROB, token.logprob),
-            "bytes": None if "\ufffd" in token.text else list(token.text.encode()),
-            "top_logprobs": [],
-        }
-        for token in tokens
-    ]
+    """The API has no bytes where a token is a part of a character."""
+    unspelled = {"bytes": None}
+    content = [token.as_json() | (unspelled if "\ufffd" in token.text else {}) for token in tokens]
     return {"content": content, "refusal": None}
 
 
@@ -258,8 +212,3 @@ def _usage(reply: Reply) -> dict[str, Any]:
         "completion_tokens": reply.completion_tokens,
         "total_tokens": reply.prompt_tokens + reply.completion_tokens,
     }
-
-
-def error(refused: Refused) -> dict[str, Any]:
-    """The body of an error."""
-    return {"error": {"message": str(refused), "type": refused.kind, "param": refused.field, "code": None}}

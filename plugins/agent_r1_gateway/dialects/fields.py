@@ -28,12 +28,26 @@ class Field:
     name: str
     effect: Effect
     note: str = ""
-    """Of an honoured field: how. Else: why, and what to do instead."""
+    """How it is honoured; or why it is refused, and what to do instead."""
     harmless: tuple[Any, ...] = ()
     """Values of a refused field that ask for nothing, such as `n: 1`."""
 
 
-def check_fields(body: Mapping[str, Any], table: Mapping[str, Field]) -> tuple[str, ...]:
+def fields(honoured: Mapping[str, str], refused: Mapping[str, tuple[Any, ...]], ignored: str) -> Mapping[str, Field]:
+    """A dialect's table.
+
+    Args:
+        honoured: the note of each such field.
+        refused: the note of each such field, and its harmless values.
+        ignored: the names of those without effect.
+    """
+    rows = [Field(name, Effect.HONOURED, note) for name, note in honoured.items()]
+    rows += [Field(name, Effect.REFUSED, note, tuple(harmless)) for name, (note, *harmless) in refused.items()]
+    rows += [Field(name, Effect.WITHOUT_EFFECT) for name in ignored.split()]
+    return {row.name: row for row in rows}
+
+
+def check_fields(body: Mapping[str, Any], table: Mapping[str, Field]) -> list[str]:
     """The fields of a request that have no effect.
 
     Raises:
@@ -48,7 +62,7 @@ def check_fields(body: Mapping[str, Any], table: Mapping[str, Field]) -> tuple[s
             raise Refused(f"the gateway cannot honour {name}: {row.note}", field=name)
         if row.effect is Effect.WITHOUT_EFFECT and value is not None:
             ignored.append(name)
-    return tuple(ignored)
+    return ignored
 
 
 class Dialect(Protocol):

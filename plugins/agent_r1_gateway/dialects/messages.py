@@ -9,62 +9,34 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent_r1_gateway.dialects.fields import Effect, Field
-from agent_r1_gateway.dialects.shapes import (
-    block_text,
-    count_of,
-    flag,
-    function_tool,
-    listed,
-    messages_of,
-    objects,
-    opened,
-    pieces,
-    stops_of,
-    string,
-    text_of,
-    unread,
-    wrong,
-)
+from agent_r1_gateway.dialects.fields import fields
+from agent_r1_gateway.dialects.shapes import Given, calls_allowed, function_tool, listed, messages_of, opened, pieces
 from agent_r1_gateway.wire import Call, ChatMessage, ChatRequest, Refused, Reply, read_arguments
 
 NAME = "messages"
 PATHS = ("/v1/messages", "/messages")
 
-_HONOURED = (
-    Field("messages", Effect.HONOURED, "text, calls, results and thinking; images and documents are refused"),
-    Field("model", Effect.HONOURED, "the recipe says which names are the policy"),
-    Field(
-        "system",
-        Effect.HONOURED,
-        "but for a block that begins with `x-anthropic-billing-header:`: it changes in every request",
-    ),
-    Field("max_tokens", Effect.HONOURED, "thinking counts"),
-    Field("stop_sequences", Effect.HONOURED, "any number of them"),
-    Field("stream", Effect.HONOURED, "the stream opens when the reply is complete"),
-    Field("tools", Effect.HONOURED, "those with `input_schema`; tools that the API itself runs have no effect"),
-    Field("tool_choice", Effect.HONOURED, "`auto` and `none`; else refused, since the policy decides what it calls"),
+FIELDS = fields(
+    honoured={
+        "messages": "text, calls, results and thinking; images and documents are refused",
+        "model": "the recipe says which names are the policy",
+        "system": "but for a block that begins with `x-anthropic-billing-header:`: it changes in every request",
+        "max_tokens": "thinking counts",
+        "stop_sequences": "any number of them",
+        "stream": "the stream opens when the reply is complete",
+        "tools": "those with `input_schema`; tools that the API itself runs have no effect",
+        "tool_choice": "`auto` and `none`; else refused, since the policy decides what it calls",
+    },
+    refused={
+        "compaction": ("its reply is no message; ask for a summary in words",),
+        "thread": ("the gateway keeps no conversation; send all messages",),
+    },
+    ignored="""
+        temperature top_k top_p thinking output_config output_format betas billing_policy cache_control container
+        context_management diagnostics fallback_credit_token fallbacks inference_geo mcp_servers metadata service_tier
+        speed user_profile_id workspace_id
+    """,
 )
-_RUN = "the run's sampling decides: training needs the log-probs of what was sampled"
-_POLICY = "the policy decides"
-_NOTHING = "the gateway offers nothing of the kind"
-_SAMPLING = ("temperature", "top_k", "top_p")
-_CHOICES = ("thinking", "output_config", "output_format")
-_SERVICES = (
-    *("betas", "billing_policy", "cache_control", "container", "context_management", "diagnostics"),
-    *("fallback_credit_token", "fallbacks", "inference_geo", "mcp_servers", "metadata", "service_tier", "speed"),
-    *("user_profile_id", "workspace_id"),
-)
-_WITHOUT_EFFECT = (
-    *(Field(name, Effect.WITHOUT_EFFECT, _RUN) for name in _SAMPLING),
-    *(Field(name, Effect.WITHOUT_EFFECT, _POLICY) for name in _CHOICES),
-    *(Field(name, Effect.WITHOUT_EFFECT, _NOTHING) for name in _SERVICES),
-)
-_REFUSED = (
-    Field("compaction", Effect.REFUSED, "its reply is no message; ask for a summary in words"),
-    Field("thread", Effect.REFUSED, "the gateway keeps no conversation; send all messages"),
-)
-FIELDS: Mapping[str, Field] = {row.name: row for row in (*_HONOURED, *_WITHOUT_EFFECT, *_REFUSED)}
 
 SIGNATURE = "YWdlbnQtcjE="
 """Of every thinking block. The API signs what its model thought; here nobody checks it."""
@@ -81,7 +53,7 @@ def read(body: Mapping[str, Any]) -> ChatRequest:
     """
     request = _request(body, prefill="end with a user's message")
     if request.max_tokens is None:
-        wrong(None, "max_tokens", "a whole number")
+        Given(None, "max_tokens").wrong("a whole number")
     return request
 
 
@@ -95,96 +67,91 @@ def count(body: Mapping[str, Any]) -> ChatRequest:
 
 
 def _request(body: Mapping[str, Any], prefill: str) -> ChatRequest:
-    body, ignored = opened(body, FIELDS)
-    given = messages_of(body, prefill)
-    tools, dropped = _tools(body)
-    others = dropped.union(*(unread("messages[]", message, ("role", "content")) for _, message in given))
+    given, ignored = opened(body, FIELDS)
+    messages = messages_of(given, prefill)
+    tools, dropped = _tools(given)
     return ChatRequest(
-        model=string(body.get("model"), "model"),
-        messages=(*_system(body), *_joined(_messages(given))),
+        model=given["model"].string(),
+        messages=(*_system(given["system"]), *_joined(_messages(messages))),
         tools=tools,
-        max_tokens=count_of(body.get("max_tokens"), "max_tokens"),
-        stop=stops_of(body.get("stop_sequences"), "stop_sequences"),
-        stream=flag(body.get("stream"), "stream"),
-        ignored=listed(ignored, others),
-        body=body,
+        max_tokens=given["max_tokens"].count(),
+        stop=given["stop_sequences"].strings(),
+        stream=given["stream"].flag(),
+        ignored=listed(ignored, dropped.union(*(message.unread("role", "content") for message in messages))),
+        body=given.value,
     )
 
 
-def _system(body: Mapping[str, Any]) -> Iterator[ChatMessage]:
-    given = body.get("system")
-    if isinstance(given, list):
-        given = [block for block in given if not _for_billing(block)]
-    text = text_of(given, "system")
-    if text:
-        yield ChatMessage("system", text)
+def _system(given: Given) -> Iterator[ChatMessage]:
+    if isinstance(given.value, list):
+        given = Given([block for block in given.value if not _for_billing(block)], given.where)
+    if said := given.joined():
+        yield ChatMessage("system", said)
 
 
 def _for_billing(block: Any) -> bool:
     return isinstance(block, Mapping) and str(block.get("text")).startswith(_BILLING)
 
 
-def _messages(given: list[tuple[str, Mapping[str, Any]]]) -> Iterator[ChatMessage]:
+def _messages(given: list[Given]) -> Iterator[ChatMessage]:
     names: dict[str, str] = {}
-    for place, message in given:
-        role, content, where = string(message.get("role"), f"{place}.role"), message.get("content"), f"{place}.content"
-        if not isinstance(content, str | list):
-            wrong(content, where, "a string or a list of blocks")
+    for message in given:
+        role, content = message["role"].string(), message["content"]
+        if not isinstance(content.value, str | list):
+            content.wrong("a string or a list of blocks")
         if role == "system":
-            yield ChatMessage("system", text_of(content, where))
+            yield ChatMessage("system", content.joined())
         elif role == "assistant":
-            yield _assistant(content, where, names)
+            yield _assistant(content, names)
         elif role == "user":
-            yield from _user(content, where, names)
+            yield from _user(content, names)
         else:
-            known = "user, assistant or system"
-            raise Refused(f"{place}.role is {role[:60]!r}; the gateway takes {known}", field=f"{place}.role")
+            message["role"].refuse(f"is {role[:60]!r}; the gateway takes user, assistant or system")
 
 
-def _assistant(content: str | list[Any], where: str, names: dict[str, str]) -> ChatMessage:
-    if isinstance(content, str):
-        return ChatMessage("assistant", content)
-    text, thinking, calls = "", "", list[Call]()
-    for path, block in objects(content, where):
-        kind = block.get("type")
+def _assistant(content: Given, names: dict[str, str]) -> ChatMessage:
+    if isinstance(content.value, str):
+        return ChatMessage("assistant", content.value)
+    said, thinking, calls = "", "", list[Call]()
+    for block in content:
+        kind = block["type"].value
         if kind == "thinking":
-            thought = block.get("thinking")
-            thinking += thought if isinstance(thought, str) else wrong(thought, f"{path}.thinking", "a string")
+            thinking += block.block_text({"thinking": "thinking"})
         elif kind == "tool_use":
-            calls.append(_call(block, path))
+            calls.append(_call(block))
             names[calls[-1].id] = calls[-1].name
         elif kind != "redacted_thinking":
-            text += block_text(block, path)
-    return ChatMessage("assistant", text, tuple(calls), thinking)
+            said += block.block_text()
+    return ChatMessage("assistant", said, tuple(calls), thinking)
 
 
-def _call(block: Mapping[str, Any], where: str) -> Call:
-    given = block.get("input")
-    if not isinstance(given, str | Mapping):
-        wrong(given, f"{where}.input", "an object")
-    return Call(
-        string(block.get("name"), f"{where}.name"), read_arguments(given), string(block.get("id"), f"{where}.id")
-    )
+def _call(block: Given) -> Call:
+    given = block["input"]
+    if not isinstance(given.value, str | Mapping):
+        given.wrong("an object")
+    return Call(block["name"].string(), read_arguments(given.value), block["id"].string())
 
 
-def _user(content: str | list[Any], where: str, names: Mapping[str, str]) -> Iterator[ChatMessage]:
+def _user(content: Given, names: Mapping[str, str]) -> Iterator[ChatMessage]:
     """The results of calls and the texts, in their order."""
-    blocks = [(where, {"type": "text", "text": content})] if isinstance(content, str) else objects(content, where)
-    text, answers = "", 0
-    for path, block in blocks:
-        if block.get("type") != "tool_result":
-            text += block_text(block, path)
+    if isinstance(content.value, str):
+        yield ChatMessage("user", content.value)
+        return
+    said, answers = "", 0
+    for block in content:
+        if block["type"].value != "tool_result":
+            said += block.block_text()
             continue
-        if text:
-            yield ChatMessage("user", text)
-        answered = string(block.get("tool_use_id"), f"{path}.tool_use_id")
-        result = text_of(block.get("content"), f"{path}.content")
-        if not result and flag(block.get("is_error"), f"{path}.is_error"):
+        if said:
+            yield ChatMessage("user", said)
+        name = names.get(block["tool_use_id"].string(), "")
+        result = block["content"].joined()
+        if not result and block["is_error"].flag():
             result = "error"
-        yield ChatMessage("tool", result, name=names.get(answered, ""))
-        text, answers = "", answers + 1
-    if text or not answers:
-        yield ChatMessage("user", text)
+        yield ChatMessage("tool", result, name=name)
+        said, answers = "", answers + 1
+    if said or not answers:
+        yield ChatMessage("user", said)
 
 
 def _joined(messages: Iterator[ChatMessage]) -> list[ChatMessage]:
@@ -198,28 +165,20 @@ def _joined(messages: Iterator[ChatMessage]) -> list[ChatMessage]:
     return joined
 
 
-def _tools(body: Mapping[str, Any]) -> tuple[tuple[dict[str, Any], ...], set[str]]:
+def _tools(given: Given) -> tuple[tuple[dict[str, Any], ...], set[str]]:
     """The tools that the policy may call, and those that have no effect."""
-    choice = body.get("tool_choice")
-    if choice is not None and not isinstance(choice, Mapping):
-        wrong(choice, "tool_choice", "an object")
-    kind = (choice or {"type": "auto"}).get("type")
-    if kind not in ("auto", "none"):
-        sentence = "tool_choice forces a call, and the policy decides what it calls; send the type 'auto' or 'none'"
-        raise Refused(sentence, field="tool_choice")
+    choice = given["tool_choice"].object()
+    allowed = calls_allowed(choice.get("type", "") if choice else None)
     tools, dropped = list[dict[str, Any]](), set[str]()
-    for where, tool in objects(body.get("tools"), "tools"):
-        sort, schema = tool.get("type"), tool.get("input_schema")
-        if schema is None and isinstance(sort, str) and sort.startswith(_SERVER_TOOLS):
-            dropped.add(f"tools[{sort[:60]}]")
-            continue
-        if schema is None:
-            sentence = (
-                f"{where}.input_schema is missing, and the policy knows no tool by its type; describe what it takes"
-            )
-            raise Refused(sentence, field=f"{where}.input_schema")
-        tools.append(function_tool(tool.get("name"), tool.get("description"), schema, where, "input_schema"))
-    return (() if kind == "none" else tuple(tools)), dropped
+    for tool in given["tools"]:
+        kind, schema = tool["type"].value, tool["input_schema"]
+        if schema.value is not None:
+            tools.append(function_tool(tool, "input_schema"))
+        elif isinstance(kind, str) and kind.startswith(_SERVER_TOOLS):
+            dropped.add(f"tools[{kind[:60]}]")
+        else:
+            schema.refuse("is missing, and the policy knows no tool by its type; describe what it takes")
+    return (tuple(tools) if allowed else ()), dropped
 
 
 def write(reply: Reply, request: ChatRequest) -> dict[str, Any]:

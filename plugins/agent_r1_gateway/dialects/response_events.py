@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,18 +14,9 @@ SEALED = "agent-r1:"
 RAW = "ctcraw_"
 """Begins the id of a custom tool's call whose arguments are not one text: its input is those arguments as written."""
 
-_LEAST_LOGPROB = -9999.0
-"""As the API writes what is less likely than JSON can say."""
-
 _REPEATED = (
-    "instructions",
-    "max_output_tokens",
-    "metadata",
-    "prompt_cache_key",
-    "safety_identifier",
-    "text",
-    "truncation",
-    "user",
+    *("instructions", "max_output_tokens", "metadata", "prompt_cache_key"),
+    *("safety_identifier", "text", "truncation", "user"),
 )
 
 Event = tuple[str | None, dict[str, Any] | str]
@@ -95,7 +85,8 @@ def _output(reply: Reply, request: ChatRequest) -> list[dict[str, Any]]:
             sealed = SEALED + base64.b64encode(reply.thinking.encode("utf-8", "replace")).decode()
         items.append({"type": "reasoning", "id": f"rs_{reply.id}", "summary": summary, "encrypted_content": sealed})
     if reply.text or not reply.calls:
-        part = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": _logprobs(reply)}
+        logprobs = [token.as_json() for token in reply.logprobs]  # those of reasoning and calls, too
+        part = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": logprobs}
         status = "incomplete" if reply.cut and not reply.calls else "completed"
         message = {"type": "message", "id": f"msg_{reply.id}", "role": "assistant", "status": status}
         items.append(message | {"content": [part]})
@@ -110,26 +101,13 @@ def _call(call: Call, tool: Tool, mark: str) -> dict[str, Any]:
     named: dict[str, Any] = {"name": tool.name, "call_id": call.id}
     if tool.namespace is not None:
         named["namespace"] = tool.namespace
-    written = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)
+    written = call.as_text
     if not tool.custom:
         return {"type": "function_call", "id": f"fc_{mark}", "arguments": written, "status": "completed"} | named
     begins, given = RAW, {} if isinstance(call.arguments, str) else call.arguments
     if list(given) == ["input"] and isinstance(given["input"], str):
         begins, written = "ctc_", given["input"]
     return {"type": "custom_tool_call", "id": f"{begins}{mark}", "input": written} | named
-
-
-def _logprobs(reply: Reply) -> list[dict[str, Any]]:
-    """Of all sampled tokens, those of reasoning and calls included."""
-    return [
-        {
-            "token": token.text,
-            "bytes": list(token.text.encode("utf-8", "replace")),
-            "logprob": max(token.logprob, _LEAST_LOGPROB),
-            "top_logprobs": [],
-        }
-        for token in reply.logprobs
-    ]
 
 
 def _begun(item: dict[str, Any]) -> dict[str, Any]:

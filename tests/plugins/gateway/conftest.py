@@ -91,6 +91,29 @@ def play_one(play: Callable[..., RolloutResult]) -> Callable[..., Trajectory]:
     return play_one
 
 
+@pytest.fixture
+def refused_field() -> Callable[[Dialect, dict[str, Any]], str | None]:
+    """The field for which a body is refused, in one sentence and in the API's own format."""
+
+    def refused_field(dialect: Dialect, body: dict[str, Any]) -> str | None:
+        with pytest.raises(Refused) as caught:
+            dialect.read(body)
+        refused, sentence = caught.value, str(caught.value)
+        assert (refused.status, refused.kind) == (400, "invalid_request_error")
+        assert "\n" not in sentence
+        assert not sentence.endswith(".")
+        assert len(sentence) < 200
+        error = {"type": "invalid_request_error", "message": sentence}
+        if dialect.NAME == "messages":
+            assert dialect.error(refused) == {"type": "error", "error": error, "request_id": None}
+        else:
+            assert dialect.error(refused) == {"error": error | {"param": refused.field, "code": None}}
+        assert str(refused.field) in sentence
+        return refused.field
+
+    return refused_field
+
+
 def _frame(name: str | None, data: Any) -> str:
     text = data if isinstance(data, str) else json.dumps(data)
     return (f"event: {name}\n" if name else "") + f"data: {text}\n\n"

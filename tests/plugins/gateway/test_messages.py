@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from agent_r1_gateway.dialects import messages
-from agent_r1_gateway.dialects.fields import Effect
 from agent_r1_gateway.wire import Call, ChatMessage, Refused
 
 HELLO = {"role": "user", "content": "Hello"}
@@ -109,43 +108,11 @@ def test_the_system_prompt_comes_first_and_names_no_client():
     assert first.messages == second.messages == (ChatMessage("system", "Be brief."), ChatMessage("user", "Hello"))
 
 
-def test_all_that_has_an_effect_is_read():
-    request = messages.read(
-        body(model="small", tools=[SEARCH], tool_choice={"type": "auto"}, stop_sequences=["a", "b"], stream=True)
-    )
-    assert (request.model, request.max_tokens, request.stop, request.stream) == ("small", 50, ("a", "b"), True)
-    function = {"name": "search", "description": "Search.", "parameters": {"type": "object"}}
-    assert request.tools == ({"type": "function", "function": function},)
-    assert (request.logprobs, request.ignored) == (False, ())
-    plain = messages.read(body(tools=[SEARCH], tool_choice={"type": "none"}, stop_sequences=[]))
-    assert (plain.tools, plain.stop, plain.stream) == ((), (), False)
-
-
-def test_what_has_no_effect_is_listed():
-    request = messages.read(
-        body(
-            {**HELLO, "id": "m1"},
-            thinking={"type": "adaptive"},
-            context_management={"edits": []},
-            output_config={"effort": "high"},
-            metadata=None,
-            tools=[{"type": "web_search_20260318", "name": "web_search"}, SEARCH],
-        )
-    )
-    assert request.ignored == (
-        "thinking",
-        "context_management",
-        "output_config",
-        "messages[].id",
-        "tools[web_search_20260318]",
-    )
+def test_what_has_no_effect_within_messages_and_tools_is_listed():
+    web = {"type": "web_search_20260318", "name": "web_search"}
+    request = messages.read(body({**HELLO, "id": "m1"}, tools=[web, SEARCH]))
+    assert request.ignored == ("messages[].id", "tools[web_search_20260318]")
     assert [tool["function"]["name"] for tool in request.tools] == ["search"]
-
-
-def test_fields_without_effect_take_every_value():
-    names = [name for name, row in messages.FIELDS.items() if row.effect is Effect.WITHOUT_EFFECT]
-    for value in (None, 1, "x", [1], {"a": {}}):
-        messages.read(body(**dict.fromkeys(names, value)))
 
 
 def test_tokens_are_counted_of_what_is_not_yet_a_question():
@@ -180,7 +147,6 @@ REFUSED = [
     (body(user({"text": "x"})), "messages[0].content[0].type"),
     (body(user(text(5))), "messages[0].content[0].text"),
     (body(user(text("x"), IMAGE)), "messages[0].content[1]"),
-    (body(user({"type": "document"})), "messages[0].content[0]"),
     (body(user({"type": "x" * 1000})), "messages[0].content[0]"),
     (body(user(result(5))), "messages[0].content[0].content"),
     (body(user(result([IMAGE]))), "messages[0].content[0].content[0]"),
@@ -206,32 +172,17 @@ REFUSED = [
     (body(stream=1), "stream"),
     (body(tools=SEARCH), "tools"),
     (body(tools=[SEARCH, 5]), "tools[1]"),
-    (body(tools=[{"type": "bash_20250124", "name": "bash"}]), "tools[0].input_schema"),
     (body(tools=[{"name": "search"}]), "tools[0].input_schema"),
     (body(tools=[{"name": "search", "input_schema": []}]), "tools[0].input_schema"),
     (body(tools=[{"input_schema": {}}]), "tools[0].name"),
     (body(tools=[SEARCH | {"description": []}]), "tools[0].description"),
     (body(tool_choice="auto"), "tool_choice"),
-    (body(tool_choice={"type": "any"}), "tool_choice"),
-    (body(tool_choice={"type": "tool", "name": "search"}), "tool_choice"),
-    (body(thread={"type": "create"}), "thread"),
-    (body(compaction={"type": "compact"}), "compaction"),
-    (body(frobnicate=1), "frobnicate"),
 ]
 
 
 @pytest.mark.parametrize(("given", "field"), REFUSED)
-def test_what_cannot_be_done_is_refused_by_its_field(given, field):
-    with pytest.raises(Refused) as caught:
-        messages.read(given)
-    assert (caught.value.field, caught.value.status) == (field, 400)
-    sentence = str(caught.value)
-    assert field in sentence
-    assert "\n" not in sentence
-    assert not sentence.endswith(".")
-    assert len(sentence) < 200
-    error = {"type": "invalid_request_error", "message": sentence}
-    assert messages.error(caught.value) == {"type": "error", "error": error, "request_id": None}
+def test_what_cannot_be_done_is_refused_by_its_field(refused_field, given, field):
+    assert refused_field(messages, given) == field
 
 
 def key(message: dict[str, Any]) -> str:
@@ -247,8 +198,6 @@ SAME = [
     pytest.param(user(result("")), user(result(None)), id="null and empty"),
     pytest.param(user(result("x")), user(result("x", is_error=False)), id="no error"),
     pytest.param(assistant(text("x"), use({})), assistant(text("x"), use({}, "t9", **MARK)), id="ids"),
-    pytest.param(assistant(use({"a": 1, "b": 2})), assistant(use({"b": 2, "a": 1})), id="order of keys"),
-    pytest.param(assistant(use({"a": [1.0]})), assistant(use({"a": [1]})), id="a whole number as a float"),
     pytest.param(assistant(use({"a": True})), assistant(use("{'a': True}")), id="a Python literal"),
     pytest.param(assistant(thought("h"), text("x")), assistant(thought("h", "other"), text("x")), id="signatures"),
     pytest.param(assistant(text("x")), assistant({"type": "redacted_thinking", "data": "d"}, text("x")), id="redacted"),
@@ -262,9 +211,7 @@ def test_messages_that_read_alike_compare_equal(one, other):
 
 OTHER = [
     pytest.param(assistant(use({"a": 1})), assistant(use({"a": 2})), id="another value"),
-    pytest.param(assistant(use({"a": 1})), assistant(use({"a": True})), id="true is no 1"),
     pytest.param(assistant(use({"a": "True"})), assistant(use({"a": "true"})), id="text is text"),
-    pytest.param(assistant(use({"a": 1})), assistant(use({"a": 1.5})), id="a fraction"),
     pytest.param(assistant(use({}), use({})), assistant(use({})), id="one call more"),
     pytest.param(assistant(text("x")), assistant(thought("h"), text("x")), id="thinking"),
     pytest.param(user(result("x")), user(text("x")), id="a result is no text"),

@@ -1,19 +1,25 @@
 """What coding agents sent, two requests each with a call between them: the second goes on where the first was answered.
 
-Claude Code 2.1.197, pi 0.73.1 and opencode 1.18.33, their texts shortened and all tools but one left out.
+Claude Code 2.1.197, pi 0.73.1 and opencode 1.18.33, their texts shortened and all tools but one left out; and Codex.
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from agent_r1_gateway.dialects import chat, messages
+from agent_r1_gateway.dialects import chat, messages, responses
 from agent_r1_gateway.dialects.fields import Dialect
 from agent_r1_gateway.wire import Call, ChatMessage
 
-REQUESTS = json.loads((Path(__file__).parent / "client_requests.json").read_text())
+
+def recorded(name: str) -> Any:
+    return json.loads((Path(__file__).parent / f"{name}.json").read_text("utf-8"))
+
+
+REQUESTS = recorded("client_requests")
 ARGUMENTS = {"command": "echo hello-42", "description": "say"}
 CLIENTS = [
     pytest.param(
@@ -42,3 +48,35 @@ def test_the_line_for_billing_is_no_part_of_the_system_prompt():
     first, second = (messages.read(body).messages[0].text for body in REQUESTS["claude code"])
     assert first == second
     assert first.startswith("You are a Claude agent")
+
+
+def test_what_codex_sends_is_understood() -> None:
+    request = responses.read(recorded("codex_request"))
+    *before, said, refused, output, _, _ = request.messages
+
+    assert [message.role for message in before] == ["system", "system", "user", "user"]
+    assert before[1].text.startswith("<skills")
+    assert "<permissions" in before[1].text
+    assert (said.text, said.thinking) == ("Looking.", "I look é.")
+    assert said.calls[1] == Call("multi_agent_v1__close_agent", {"target": "x"})
+    assert (refused.name, output.name) == ("exec_command", "multi_agent_v1__close_agent")
+    assert [tool["function"]["name"] for tool in request.tools][-1] == "multi_agent_v1__resume_agent"
+    assert request.stream
+    assert request.ignored == (
+        "parallel_tool_calls",
+        "reasoning",
+        "prompt_cache_key",
+        "client_metadata",
+        "tools.web_search",
+    )
+
+
+def test_what_codex_sends_for_models_that_it_knows_is_understood() -> None:
+    request = responses.read(recorded("codex_team_request"))
+    said, ran, _, _, _, told = request.messages[-6:]
+
+    assert said.calls[0] == Call("functions__exec", {"input": "text(1+1)"})
+    assert ran == ChatMessage("tool", "Script completed\nWall time 0.0 seconds\nOutput:\n2", name="functions__exec")
+    assert told.role == "user"
+    assert told.text.endswith("Done.")
+    assert [tool["function"]["name"] for tool in request.tools][:2] == ["functions__exec", "functions__wait"]

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from agent_r1_gateway.dialects import responses
-from agent_r1_gateway.dialects.fields import Effect
-from agent_r1_gateway.wire import Call, ChatMessage, Refused
+from agent_r1_gateway.wire import Call, ChatMessage, Reply
 
 USER = ChatMessage("user", "Where?")
 ASKED = {"role": "user", "content": "Where?"}
@@ -154,19 +153,9 @@ def test_tools_may_stand_among_the_items() -> None:
     assert list(request.tools) == [SCHEMA]
 
 
-def test_the_other_honoured_fields() -> None:
-    request = responses.read(
-        asked(ASKED, stream=True, max_output_tokens=7, include=["message.output_text.logprobs"], store=True)
-    )
-
-    assert (request.model, request.stream, request.max_tokens, request.logprobs) == ("policy", True, 7, True)
-    assert request.ignored == ("store",)
-
-
-def test_fields_without_effect_are_listed() -> None:
-    request = responses.read(asked(ASKED, temperature=0.2, user=None, store=False, text={"verbosity": "low"}))
-
-    assert request.ignored == ("temperature", "text.verbosity")
+def test_what_a_reply_includes_is_read() -> None:
+    include = ["message.output_text.logprobs", "web_search_call.results"]
+    assert responses.read(asked(ASKED, include=include)).logprobs
 
 
 @pytest.mark.parametrize(
@@ -179,10 +168,7 @@ def test_fields_without_effect_are_listed() -> None:
         (asked(7), "input[0]"),
         (asked({"role": "narrator", "content": "x"}), "input[0].role"),
         (asked({"role": "user", "content": 7}), "input[0].content"),
-        (asked({"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}), "input[0].content[0]"),
-        (asked({"role": "user", "content": [{"type": "input_file", "file_id": "x"}]}), "input[0].content[0]"),
         (asked({"role": "user", "content": [{"type": "input_text"}]}), "input[0].content[0].text"),
-        (asked(ASKED, {"type": "item_reference", "id": "m"}), "input[1]"),
         (asked(ASKED, {"type": "web_search_call", "id": "w"}), "input[1]"),
         (asked(ASKED, {**CALL, "arguments": 7}, OUTPUT), "input[1].arguments"),
         (asked(ASKED, {**CALL, "name": None}, OUTPUT), "input[1].name"),
@@ -194,46 +180,44 @@ def test_fields_without_effect_are_listed() -> None:
         (asked(ASKED, tools=[{**FUNCTION, "name": ""}]), "tools[0].name"),
         (asked(ASKED, tools=[{**FUNCTION, "parameters": []}]), "tools[0].parameters"),
         (asked(ASKED, tools=[FUNCTION, {"type": "custom", "name": "look"}]), "tools[1].name"),
-        (asked(ASKED, tools=[{"type": "image_generation"}]), "tools[0]"),
         (
             asked(ASKED, tools=[{"type": "namespace", "name": "a", "tools": [{"type": "namespace"}]}]),
             "tools[0].tools[0]",
         ),
-        (asked(ASKED, tool_choice="required"), "tool_choice"),
-        (asked(ASKED, tool_choice={"type": "function", "name": "look"}), "tool_choice"),
-        (asked(ASKED, text={"format": {"type": "json_schema", "name": "x", "schema": {}}}), "text.format"),
-        (asked(ASKED, previous_response_id="resp_1"), "previous_response_id"),
-        (asked(ASKED, conversation="conv_1"), "conversation"),
-        (asked(ASKED, background=True), "background"),
-        (asked(ASKED, top_logprobs=5), "top_logprobs"),
         (asked(ASKED, prompt_cache_options={"prewarm": True}), "prompt_cache_options.prewarm"),
         (asked(ASKED, max_output_tokens=0), "max_output_tokens"),
         (asked(ASKED, max_output_tokens=True), "max_output_tokens"),
         (asked(ASKED, stream="yes"), "stream"),
         (asked(ASKED, include="all"), "include"),
         (asked(ASKED, instructions=["x"]), "instructions"),
-        (asked(ASKED, stop=["x"]), "stop"),
     ],
 )
-def test_what_it_cannot_do_is_refused_by_path(body: dict[str, Any], field: str) -> None:
-    with pytest.raises(Refused) as refused:
-        responses.read(body)
-
-    assert refused.value.field == field
-    assert field in str(refused.value)
-    assert responses.error(refused.value) == {
-        "error": {"message": str(refused.value), "type": "invalid_request_error", "param": field, "code": None}
-    }
+def test_what_it_cannot_do_is_refused_by_path(refused_field, body: dict[str, Any], field: str) -> None:
+    assert refused_field(responses, body) == field
 
 
-def test_the_table_has_every_field_of_the_sdk() -> None:
-    params = pytest.importorskip("openai.types.responses.response_create_params")
-    fields = {
-        *params.ResponseCreateParamsBase.__annotations__,
-        *params.ResponseCreateParamsStreaming.__annotations__,
-    }
+def test_reasoning_is_sealed_where_the_request_includes_it_and_the_seal_counts_most() -> None:
+    reply = Reply("r1", 1, "There.", "Hm…\n")
+    include = {"include": ["reasoning.encrypted_content"]}
+    sealed, text = responses.write(reply, responses.read(asked(ASKED, **include)))["output"]
+    plain, _ = responses.write(reply, responses.read(asked(ASKED)))["output"]
+    assert (plain["encrypted_content"], plain["summary"]) == (None, sealed["summary"])
+    changed = sealed | {"summary": [{"type": "summary_text", "text": "Ha."}]}
+    assert responses.read(asked(ASKED, changed, text, ASKED)).messages[1].thinking == "Hm…\n"
 
-    assert fields <= set(responses.FIELDS)
-    assert set(responses.FIELDS) - {"client_metadata", "generate"} <= fields | {"access_programs"}
-    assert all(row.note for row in responses.FIELDS.values())
-    assert {row.effect for row in responses.FIELDS.values()} == set(Effect)
+
+def test_calls_carry_the_names_that_the_client_knows() -> None:
+    maps = [FUNCTION, {"type": "custom", "name": "draw"}]
+    tools = [FUNCTION, {"type": "custom", "name": "patch"}, {"type": "namespace", "name": "maps", "tools": maps}]
+    called = {"look": {}, "maps__look": {}, "no": {}, "patch": {"input": '{"a": 1}'}, "maps__draw": {"input": ""}}
+    reply = Reply("r1", 1, calls=tuple(Call(name, given, name) for name, given in called.items()))
+    calls = responses.write(reply, responses.read(asked(ASKED, tools=tools)))["output"]
+    assert [call["call_id"] for call in calls] == list(called)
+    assert [(call["type"], call.get("namespace"), call["name"]) for call in calls] == [
+        ("function_call", None, "look"),
+        ("function_call", "maps", "look"),
+        ("function_call", None, "no"),
+        ("custom_tool_call", None, "patch"),
+        ("custom_tool_call", "maps", "draw"),
+    ]
+    assert [call["input"] for call in calls[3:]] == ['{"a": 1}', ""]

@@ -3,6 +3,7 @@
 import { h } from "viewer/lib/dom.js";
 import { folded, wholeText } from "viewer/lib/folded.js";
 import { number, plural, seconds } from "viewer/lib/format.js";
+import { besidesTurn, otherInfo, requestOf, segmentBegan } from "viewer/lib/program_turn.js";
 import { turnReward } from "viewer/lib/rewards.js";
 
 const FOLDS = {
@@ -41,11 +42,13 @@ export function conversation(episode, parts, query, goTo) {
 
 function head(turn, goTo) {
   const took = turn.stop - turn.start;
+  const request = requestOf(turn);
   return h(
     "header",
     { class: "row" },
     h("h3", {}, turn.purpose === "action" ? `turn ${turn.index}` : `turn ${turn.index}: ${turn.purpose}`),
     h("span", { class: "muted" }, plural(took, "token"), turn.tool_seconds ? `, tools ${seconds(turn.tool_seconds)}` : ""),
+    request && h("span", { class: "muted request" }, request),
     turn.finish === "length" && h("span", { class: "badge warn" }, "cut: the token budget ended the action"),
     turn.success === true && h("span", { class: "badge good" }, "✓ the environment says: success"),
     h(
@@ -59,14 +62,16 @@ function head(turn, goTo) {
 
 /** A break where the policy no longer reads what stands above. */
 function context(episode, turn, previous, goTo) {
-  const rewritten = previous && turn.segment !== previous.segment;
+  if (!previous) return null;
+  const rewritten = turn.segment !== previous.segment;
   if (!rewritten && !turn.new_context) return null;
   const why = turn.new_context
     ? "The environment began the conversation anew here; the policy read nothing of what stands above."
     : `The context was rewritten here${previous.purpose === "summary" ? ", with the summary above" : ""}; the policy read segment ${turn.segment}, and not all that stands above.`;
+  const began = segmentBegan(turn);
   const button =
     rewritten && h("button", { onclick: () => goTo({ segment: turn.segment }) }, `the tokens of segment ${turn.segment}`);
-  return h("p", { class: "break" }, why, " ", button);
+  return h("p", { class: "break" }, began && h("strong", {}, began), began && " · ", why, " ", button);
 }
 
 function message({ role, name, content }, body) {
@@ -80,6 +85,7 @@ function message({ role, name, content }, body) {
 }
 
 function action(turn, body) {
+  const reported = otherInfo(turn);
   return h(
     "div",
     { class: "message policy" },
@@ -87,8 +93,9 @@ function action(turn, body) {
     turn.text === "" ? empty("an action without text") : body,
     turn.errors.map((error) => h("p", { class: "problem" }, error)),
     turn.calls.length > 0 && h("ol", { class: "calls" }, turn.calls.map(call)),
-    Object.keys(turn.info ?? {}).length > 0 &&
-      h("details", {}, h("summary", {}, "what the environment reports"), argumentsOf(turn.info)),
+    Object.keys(reported).length > 0 &&
+      h("details", {}, h("summary", {}, "what the environment reports"), argumentsOf(reported)),
+    besidesTurn(turn),
   );
 }
 

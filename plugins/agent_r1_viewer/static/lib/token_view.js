@@ -3,6 +3,7 @@
 import { missing, scale } from "viewer/lib/colour.js";
 import { fill, h } from "viewer/lib/dom.js";
 import { number, outOf, plural } from "viewer/lib/format.js";
+import { segmentBegan } from "viewer/lib/program_turn.js";
 import { sign, signed, turnReward } from "viewer/lib/rewards.js";
 import { tokenKeys } from "viewer/lib/token_keys.js";
 import { runsOf } from "viewer/lib/token_runs.js";
@@ -82,12 +83,15 @@ function section(episode, segment, more, changed, goTo) {
 function heading(episode, segment) {
   const { length, sampled } = episode.segments[segment];
   if (episode.segments.length === 1) return null;
+  const first = episode.turns.find((turn) => turn.segment === segment);
+  const began = first && segmentBegan(first);
   const rewritten =
     segment > 0 ? "The context was rewritten: from here on the policy read this instead of all that stands above." : null;
   return h(
     "header",
     { class: segment ? "break" : "" },
     h("h2", {}, `Segment ${outOf(segment, episode.segments.length)}`),
+    segment > 0 && began && h("p", {}, began),
     h("p", { class: "muted" }, rewritten, rewritten && " ", `${plural(length, "token")}, ${number(sampled)} of them sampled.`),
   );
 }
