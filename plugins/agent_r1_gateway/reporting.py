@@ -41,7 +41,8 @@ _NOTHING_LEFT = (-1, {"say": "Nothing is left to say."})
 
 
 @cache
-def _tokenizer() -> ChatTokenizer:
+def bundled_tokenizer() -> ChatTokenizer:
+    """The tokenizer of the policy."""
     return ChatTokenizer.from_folder(BUNDLED / "tiny")
 
 
@@ -49,23 +50,26 @@ class KitPolicy(ScriptedPolicy):
     """Says the actions of a script, in answer to the prompts that they are for, and keeps what it sampled."""
 
     def __init__(self, actions: Sequence[Mapping[str, Any]], form: ToolFormat) -> None:
-        super().__init__([""], _tokenizer())
+        super().__init__([""], bundled_tokenizer())
         self.sampled: list[dict[str, Any]] = []
         """As the protocol reports it."""
         self.held = 0
         """Requests that wait for `say_held`."""
         self._form = form
-        self._left = list(enumerate(actions))
+        self.left = list(enumerate(actions))
+        """What it has not said, with its place in the script."""
         self._released = asyncio.Event()
 
     async def generate(self, request: Request) -> Generation:
         """The next action for this prompt."""
-        context = _tokenizer().decode(request.ids)
+        context = bundled_tokenizer().decode(request.ids)
         number, action = self._next(context)
         if action.get("held"):
             self.held += 1
-            await self._released.wait()
-            self.held -= 1
+            try:
+                await self._released.wait()
+            finally:
+                self.held -= 1
         ids, finish = self._cut(self._ids(action), request)
         logprobs = tuple(-(1 + place % 7) / 8 for place in range(len(ids)))
         kept = {"prompt": list(request.ids), "ids": ids, "logprobs": logprobs, "context": context}
@@ -79,14 +83,14 @@ class KitPolicy(ScriptedPolicy):
 
     def _next(self, context: str) -> tuple[int, Mapping[str, Any]]:
         """The first action that is for this prompt, before those that are for any."""
-        fitting = [one for one in self._left if one[1].get("to", "") in context]
+        fitting = [one for one in self.left if one[1].get("to", "") in context]
         found = min(fitting, key=lambda one: "to" not in one[1], default=_NOTHING_LEFT)
-        self._left = [one for one in self._left if one is not found]
+        self.left = [one for one in self.left if one is not found]
         return found
 
     def _ids(self, action: Mapping[str, Any]) -> list[int]:
         """Tags are control tokens; everything else is spelled."""
-        tags, ids = _tokenizer().encode, list[int]()
+        tags, ids = bundled_tokenizer().encode, list[int]()
         if action.get("think"):
             ids += [*tags("<think>"), *self._encode(f"\n{action['think']}\n"), *tags("</think>"), *self._encode("\n\n")]
         ids += self._encode(action["say"])
@@ -114,7 +118,7 @@ class Played:
         self._ended, self._error = threading.Event(), ""
         make = partial(ProgramEnv, config)
         settings = RolloutSettings(make, tool_format=form, sampling=Sampling(max_new_tokens=4096), max_retries=0)
-        self._collector = Collector(self.policy, _tokenizer(), settings)
+        self._collector = Collector(self.policy, bundled_tokenizer(), settings)
         PLAYED[self.name] = self
         self._playing = asyncio.create_task(self._collector.collect(RolloutRequest([Task(self.name, "kit")])))
 

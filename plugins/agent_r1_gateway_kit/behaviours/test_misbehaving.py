@@ -94,8 +94,8 @@ def test_a_program_that_breaks(play, gateway):
     with play(say("Tavelo it is.")) as program:
         program.talk().ask("Where?")
         report = program.end(error="KeyError: 'answer'")
-    assert report.failed
-    assert report.segments == ()
+    trained = sum(sum(segment.mask) for segment in report.segments)
+    assert not trained, f"{trained} tokens of an episode that failed are trained"
 
 
 @CHAT

@@ -1,0 +1,360 @@
+"""Other gateways under the reporting protocol of the test kit, in front of an engine that answers as vLLM's server does.
+
+The engine speaks vLLM's Chat Completions with `return_token_ids`, the Hermes tool parser and a template of Qwen2.5; it
+aborts when its client leaves. The policy and the tokenizer are those that the kit tests ours with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import secrets
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import uvicorn
+from agent_r1_gateway.reporting import KitPolicy, bundled_tokenizer
+from agent_r1_tool_formats.hermes import Hermes
+from starlette.applications import Starlette
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from agent_r1_core import Generation, Request, Sampling
+
+TEMPLATE = Path(__file__).resolve().parent.parent / "tests/fixtures/chat_templates/qwen25.jinja"
+LONGEST = 32_768
+"""Tokens of the engine's context."""
+CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+"""As vLLM's Hermes parser reads calls."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def serve(app: Starlette) -> str:
+    """Serve in a thread; the address."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", lifespan="off"))
+    bound = server.config.bind_socket()
+    threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True).start()
+    return f"http://127.0.0.1:{bound.getsockname()[1]}"
+
+
+class Broken(Exception):
+    """A request that vLLM refuses."""
+
+
+class Engine:
+    """Answers as vLLM's OpenAI server, with what the scripts of the open episodes say."""
+
+    def __init__(self) -> None:
+        self.open: list[KitPolicy] = []
+        """The newest first."""
+        self._raw = bundled_tokenizer().raw
+
+    def routes(self) -> list[Route]:
+        """What it serves, in the loop of the protocol, which releases what is held back."""
+
+        async def models(request: HttpRequest) -> Response:
+            return JSONResponse({"object": "list", "data": [{"id": "policy", "object": "model"}]})
+
+        return [
+            Route("/v1/chat/completions", self._chat, methods=["POST"]),
+            Route("/v1/models", models),
+            Route("/health", models),
+        ]
+
+    async def _chat(self, request: HttpRequest) -> Response:
+        try:
+            body = json.loads(await request.body())
+            prompt = self._prompt(body)
+        except (Broken, ValueError, KeyError, TypeError, AttributeError) as error:
+            told = {"message": repr(error)[:200], "type": "BadRequestError", "param": None, "code": 400}
+            return JSONResponse({"error": told}, 400)
+        several = asyncio.ensure_future(self._generate(body, prompt))
+        leaving = asyncio.ensure_future(_left(request))
+        await asyncio.wait({several, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        leaving.cancel()
+        if not several.done():
+            several.cancel()
+            return Response(status_code=499)
+        whole = self._reply(body, prompt, several.result())
+        if not body.get("stream"):
+            return JSONResponse(whole)
+        text = "".join(f"data: {json.dumps(one)}\n\n" for one in _chunks(whole, body)) + "data: [DONE]\n\n"
+        return Response(text, media_type="text/event-stream")
+
+    def _prompt(self, body: Mapping[str, Any]) -> list[int]:
+        messages = [self._message(one) for one in body["messages"]]
+        if not messages:
+            raise Broken("messages is empty")
+        if sum(len(one["content"]) for one in messages) > 8 * LONGEST:
+            raise Broken(f"the context is longer than {LONGEST} tokens")
+        text = self._raw.apply_chat_template(
+            messages,
+            tools=body.get("tools"),
+            add_generation_prompt=True,
+            tokenize=False,
+            chat_template=TEMPLATE.read_text(encoding="utf-8"),
+        )
+        return list(self._raw.encode(text.encode("utf-8", "replace").decode(), add_special_tokens=False))
+
+    def _message(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Texts of blocks are joined by line ends, and arguments read, as vLLM does before it renders."""
+        content = given.get("content")
+        if isinstance(content, list):
+            content = "\n".join(part["text"] for part in content)
+        if not isinstance(given["role"], str) or not isinstance(content, str | None):
+            raise Broken("a message has the wrong shape")
+        message = {"role": given["role"], "content": content or ""}
+        if given.get("tool_calls"):
+            functions = [call["function"] for call in given["tool_calls"]]
+            read = [{"name": one["name"], "arguments": json.loads(one["arguments"] or "{}")} for one in functions]
+            message["tool_calls"] = [{"type": "function", "function": one} for one in read]
+        return message
+
+    async def _generate(self, body: Mapping[str, Any], prompt: list[int]) -> list[Generation]:
+        context = bundled_tokenizer().decode(prompt)
+        fitting = [
+            policy for policy in self.open if any(one.get("to") and one["to"] in context for _, one in policy.left)
+        ]
+        policy = (fitting or self.open)[0]
+        budget = body.get("max_completion_tokens") or body.get("max_tokens") or 4096
+        stop = body.get("stop") or ()
+        request = Request(
+            tuple(prompt),
+            Sampling(max_new_tokens=budget),
+            seed=0,
+            stop_ids=bundled_tokenizer().eos_ids,
+            stop_strings=(stop,) if isinstance(stop, str) else tuple(stop),
+        )
+        return [await policy.generate(request) for _ in range(body.get("n") or 1)]
+
+    def _reply(self, body: Mapping[str, Any], prompt: list[int], several: list[Generation]) -> dict[str, Any]:
+        choices = [self._choice(body, number, one) for number, one in enumerate(several)]
+        completion = sum(len(one.ids) for one in several)
+        usage = {
+            "prompt_tokens": len(prompt),
+            "completion_tokens": completion,
+            "total_tokens": len(prompt) + completion,
+        }
+        whole = {"id": f"chatcmpl-{secrets.token_hex(8)}", "object": "chat.completion", "created": int(time.time())}
+        ids = {"prompt_token_ids": prompt} if body.get("return_token_ids") else {}
+        return {**whole, "model": body.get("model"), "choices": choices, "usage": usage, **ids}
+
+    def _choice(self, body: Mapping[str, Any], number: int, said: Generation) -> dict[str, Any]:
+        text = str(self._raw.decode(list(said.ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+        stop = body.get("stop") or ()
+        for one in (stop,) if isinstance(stop, str) else stop:
+            text = text.partition(one)[0]
+        message: dict[str, Any] = {"role": "assistant", "content": text}
+        reason = said.finish
+        found = [json.loads(one) for one in CALL.findall(text)] if body.get("tools") else []
+        if found:
+            reason = "tool_calls"  # type: ignore[assignment]
+            message["content"] = text.partition("<tool_call>")[0] or None
+            message["tool_calls"] = [
+                {
+                    "id": f"chatcmpl-tool-{secrets.token_hex(8)}",
+                    "type": "function",
+                    "function": {"name": one["name"], "arguments": json.dumps(one["arguments"], ensure_ascii=False)},
+                }
+                for one in found
+            ]
+        choice = {"index": number, "message": message, "finish_reason": reason, "logprobs": None}
+        if body.get("logprobs"):
+            pairs = zip(said.ids, said.logprobs, strict=True)
+            content = [
+                {"token": self._raw.decode([i]), "logprob": p, "bytes": None, "top_logprobs": []} for i, p in pairs
+            ]
+            choice["logprobs"] = {"content": content}
+        return choice | ({"token_ids": list(said.ids)} if body.get("return_token_ids") else {})
+
+
+def _chunks(whole: Mapping[str, Any], body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The reply as a stream: the ids of the prompt come with the first piece, the reply in one more."""
+    head = {name: whole[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    (choice,) = whole["choices"]
+    message = choice["message"]
+    calls = [{"index": index, **call} for index, call in enumerate(message.get("tool_calls") or ())]
+    delta = {"content": message["content"]} | ({"tool_calls": calls} if calls else {})
+    pieces = [{"role": "assistant", "content": ""}, delta, {}]
+    chunks = [head | {"choices": [{"index": 0, "delta": piece, "finish_reason": None}]} for piece in pieces]
+    chunks[0] |= {"prompt_token_ids": whole["prompt_token_ids"]} if "prompt_token_ids" in whole else {}
+    chunks[1]["choices"][0] |= {name: choice[name] for name in ("logprobs", "token_ids") if name in choice}
+    chunks[2]["choices"][0]["finish_reason"] = choice["finish_reason"]
+    if (body.get("stream_options") or {}).get("include_usage"):
+        chunks.append(head | {"choices": [], "usage": whole["usage"]})
+    return chunks
+
+
+async def _left(request: HttpRequest) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+class Peer:
+    """An episode in another gateway, whose requests reach the engine; a row of training is a request's prompt and reply,
+    as their own trainers have it."""
+
+    ABOUT: Mapping[str, Any]
+
+    def __init__(self, engine: Engine, body: Mapping[str, Any]) -> None:
+        self.engine = engine
+        self.name = f"kit-{secrets.token_hex(6)}"
+        self.policy = KitPolicy(body["policy"], Hermes())
+        engine.open.insert(0, self.policy)
+
+    def held(self) -> int:
+        return self.policy.held
+
+    def say_held(self) -> None:
+        self.policy.say_held()
+
+    async def opened(self) -> dict[str, Any]:
+        base = await asyncio.to_thread(self.begin)
+        return {
+            "base_url": base,
+            "anthropic_base_url": base,
+            "api_key": "kit",
+            "model": "policy",
+            "untrained_model": None,
+        }
+
+    async def end(self, error: str) -> dict[str, Any]:
+        self.say_held()
+        await asyncio.sleep(0.05)
+        rows = await asyncio.to_thread(self.rows, error)
+        self.engine.open.remove(self.policy)
+        segments = [
+            {
+                "ids": [*one["prompt"], *one["ids"]],
+                "mask": [0] * len(one["prompt"]) + [1] * len(one["ids"]),
+                "logprobs": [0.0] * len(one["prompt"]) + list(one["logprobs"]) if one["logprobs"] else None,
+            }
+            for one in rows
+        ]
+        return {"sampled": self.policy.sampled, "segments": segments, "failed": None}
+
+    def begin(self) -> str:
+        """Open the episode in the gateway; its base address."""
+        raise NotImplementedError
+
+    def rows(self, error: str) -> list[dict[str, Any]]:
+        """End it; `prompt`, `ids` and `logprobs` of each row that would be trained."""
+        raise NotImplementedError
+
+
+class AgentLightning(Peer):
+    """Agent Lightning's server; its rows are read by the code that its trainer reads them with, at the level
+    `transition`, the default."""
+
+    ABOUT = {
+        "name": "agentlightning",
+        "apis": ["chat"],
+        "offers": ["keys", "logprobs", "ends"],
+        "controls": ["<|im_end|>"],
+    }
+    READER = """
+import json, sys
+from agentlightning.verl.agl_rollout_manager import AglRolloutManagerBase, EnqueuedRollout
+manager = AglRolloutManagerBase(agl_base_url=sys.argv[1], agl_key="kit", model="policy", step=0)
+for line in sys.stdin:
+    name = line.strip()
+    queued = EnqueuedRollout(data_id="d", rollout_id=name, step=0, sample_idx_in_step=0, enqueue_time=0.0)
+    rows = manager._build_completed_rollout(queued, manager._get_rollout(name)).triplets
+    manager._delete_rollout(name)
+    print("ROWS" + json.dumps([[one.prompt["token_ids"], one.response["token_ids"], one.response["log_probs"]]
+                               for one in rows]), flush=True)
+"""
+    address: str
+    reader: subprocess.Popen[str]
+
+    @classmethod
+    def start(cls, venv: Path, engine: str) -> list[subprocess.Popen[Any]]:
+        """Start the server and the trainer's reader."""
+        port, python = free_port(), str(venv / "bin/python")
+        options = ["host=127.0.0.1", f"port={port}", "key=kit", "default_proxy.model_name=policy", "hydra.run.dir=/tmp"]
+        server = subprocess.Popen([python, "-m", "agentlightning.server", *options], stdout=subprocess.DEVNULL)
+        cls.address = f"http://127.0.0.1:{port}"
+        until_up(f"{cls.address}/healthz")
+        cls.call("POST", "/api/models", [{"model": "policy", "endpoint": f"{engine}/v1"}])
+        command = [python, "-c", cls.READER, cls.address]
+        cls.reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        return [server, cls.reader]
+
+    @classmethod
+    def call(cls, method: str, path: str, body: Any) -> Any:
+        headers = {"authorization": "Bearer kit"}
+        return httpx2.request(method, cls.address + path, json=body, headers=headers).raise_for_status().json()
+
+    def begin(self) -> str:
+        self.call("POST", "/api/rollouts", [{"input": {}, "rollout_id": self.name}])
+        self.call("PATCH", f"/api/rollouts/{self.name}", {"status": {"state": "running"}})
+        return f"{self.address}/proxy/rollout/{self.name}/attempt/0/mode/train/openai/v1"
+
+    def rows(self, error: str) -> list[dict[str, Any]]:
+        status = {"state": "failed" if error else "succeeded", "error_message": error or None}
+        self.call("PATCH", f"/api/rollouts/{self.name}", {"status": status})
+        assert self.reader.stdin is not None
+        assert self.reader.stdout is not None
+        self.reader.stdin.write(self.name + "\n")
+        self.reader.stdin.flush()
+        answer = next(line for line in self.reader.stdout if line.startswith("ROWS"))
+        return [dict(zip(("prompt", "ids", "logprobs"), row, strict=True)) for row in json.loads(answer[4:])]
+
+
+class Rllm(Peer):
+    """rLLM's model gateway; each trace with token ids is a row. Responses and Messages pass through it to the engine,
+    and leave no ids."""
+
+    ABOUT = {
+        "name": "rllm-model-gateway",
+        "apis": ["chat"],
+        "offers": ["stream", "logprobs"],
+        "controls": ["<|im_end|>"],
+    }
+    address: str
+
+    @classmethod
+    def start(cls, venv: Path, engine: str) -> list[subprocess.Popen[Any]]:
+        """Start the gateway."""
+        port = free_port()
+        options = ["--host", "127.0.0.1", "--port", str(port), "--worker", f"{engine}/v1", "--store", "memory"]
+        server = subprocess.Popen(
+            [str(venv / "bin/rllm-model-gateway"), *options, "--log-level", "WARNING"], stdout=subprocess.DEVNULL
+        )
+        cls.address = f"http://127.0.0.1:{port}"
+        until_up(f"{cls.address}/health")
+        return [server]
+
+    def begin(self) -> str:
+        httpx2.post(f"{self.address}/sessions", json={"session_id": self.name}).raise_for_status()
+        return f"{self.address}/sessions/{self.name}/v1"
+
+    def rows(self, error: str) -> list[dict[str, Any]]:
+        httpx2.post(f"{self.address}/admin/flush").raise_for_status()
+        traces = httpx2.get(f"{self.address}/sessions/{self.name}/traces").raise_for_status().json()
+        named = {"prompt": "prompt_token_ids", "ids": "completion_token_ids", "logprobs": "logprobs"}
+        return [{to: one[of] for to, of in named.items()} for one in traces if one["completion_token_ids"]]
+
+
+def until_up(address: str) -> None:
+    """Wait until a server answers, at most a minute."""
+    for _ in range(600):
+        try:
+            httpx2.get(address).raise_for_status()
+            return
+        except httpx2.HTTPError:
+            time.sleep(0.1)
+    raise SystemExit(f"{address} does not answer")

@@ -1,0 +1,137 @@
+"""Which gateways make exact trajectories of what programs do? Runs the test kit on ours and on others.
+
+    python benchmarks/gateways.py --agentlightning .agl-venv --rllm .rllm-venv [--write]
+
+Each peer is installed in a virtual environment of its own:
+
+    python3.12 -m venv .agl-venv && .agl-venv/bin/pip install agentlightning==1.0.2 numpy
+    python -m venv .rllm-venv && .rllm-venv/bin/pip install rllm-model-gateway==0.1.0
+
+`--write` puts the table into docs/gateway_kit.md. No GPU is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import agent_r1_gateway_kit
+from agent_r1_gateway import reporting
+from gateway_peers import AgentLightning, Engine, Peer, Rllm, serve
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "gateway_kit.md"
+BEGIN, END = "<!-- behaviours -->\n", "<!-- end of behaviours -->\n"
+PEERS: Mapping[str, type[Peer]] = {"agentlightning": AgentLightning, "rllm": Rllm}
+EXACT, AGAIN, ABSENT = "exact", "encoded again", "not offered"
+
+
+def behaviours() -> dict[str, str]:
+    """What each test of the kit says that a program does, by name."""
+    found = {}
+    for file in sorted((Path(agent_r1_gateway_kit.__file__).parent / "behaviours").glob("test_*.py")):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                found[node.name] = " ".join((ast.get_docstring(node) or "").split())
+    return found
+
+
+def run_kit(address: str) -> dict[str, list[tuple[str, str]]]:
+    """Of each behaviour, the outcomes of its cases: what happened, and more about it."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "junit.xml"
+        command = [sys.executable, "-m", "pytest", "-p", "agent_r1_gateway_kit.plugin", "-p", "no:cacheprovider"]
+        subprocess.run([*command, "--agent-gateway", address, f"--junitxml={file}", "-q"], cwd=folder, timeout=900)
+        outcomes = defaultdict(list)
+        for case in ET.parse(file).iter("testcase"):
+            outcomes[str(case.get("name")).partition("[")[0]].append(_outcome(case))
+    return outcomes
+
+
+def _outcome(case: ET.Element) -> tuple[str, str]:
+    skipped, failed = case.find("skipped"), case.find("failure")
+    if failed is None:
+        failed = case.find("error")
+    if skipped is not None:
+        return ABSENT, str(skipped.get("message"))
+    if failed is None:
+        return EXACT, ""
+    said = str(failed.get("message")).split("\n")[0]
+    kind, _, sentence = said.partition(": ")
+    return (AGAIN, sentence) if kind.endswith("EncodedAgain") else ("fails", sentence or said)
+
+
+def cell(outcomes: list[tuple[str, str]]) -> str:
+    """What a table shows of a behaviour: the worst of its cases, those that are not offered aside."""
+    kinds = {kind for kind, _ in outcomes}
+    return next(kind for kind in ("fails", AGAIN, EXACT, ABSENT) if kind in kinds)
+
+
+def table(results: Mapping[str, Mapping[str, list[tuple[str, str]]]]) -> str:
+    """One row for each behaviour, and the sums."""
+    names = list(results)
+    lines = [f"| behaviour | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
+    for name, sentence in behaviours().items():
+        cells = [cell(results[gateway][name]) for gateway in names]
+        lines.append(f"| `{name.removeprefix('test_')}`: {sentence} | {' | '.join(cells)} |")
+    for kind in (EXACT, AGAIN, "fails", ABSENT):
+        counts = [sum(cell(outcomes) == kind for outcomes in results[gateway].values()) for gateway in names]
+        lines.append(f"| **{kind}** | {' | '.join(f'**{count}**' for count in counts)} |")
+    return "\n".join([*lines, ""])
+
+
+def failures(results: Mapping[str, Mapping[str, list[tuple[str, str]]]]) -> str:
+    """What happened where a behaviour fails."""
+    lines = []
+    for gateway, outcomes in results.items():
+        for name, cases in outcomes.items():
+            told = sorted({sentence for kind, sentence in cases if kind == "fails"})
+            lines += [f"- {gateway}, `{name.removeprefix('test_')}`: {one}" for one in told]
+    return "\n".join([*lines, ""])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in PEERS:
+        parser.add_argument(f"--{name}", type=Path, metavar="VENV")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/gateway_kit.md")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/gateways.json")
+    options = parser.parse_args()
+    results: dict[str, Any] = {"agent-r1": run_kit(serve(reporting.app()))}
+    for name, peer in PEERS.items():
+        venv = getattr(options, name)
+        if venv is not None:
+            engine = Engine()
+            app = reporting.app(peer.ABOUT, partial(peer, engine))
+            app.router.routes += engine.routes()
+            address = serve(app)
+            processes = peer.start(venv.absolute(), address)
+            try:
+                results[peer.ABOUT["name"]] = run_kit(address)
+            finally:
+                for process in processes:
+                    process.kill()
+                    process.wait()
+    options.out.parent.mkdir(exist_ok=True)
+    options.out.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    text = f"{table(results)}\nWhat happened where it fails:\n\n{failures(results)}"
+    print(text)
+    if options.write:
+        page = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(
+            page.partition(BEGIN)[0] + BEGIN + "\n" + text + "\n" + END + page.partition(END)[2], encoding="utf-8"
+        )
+
+
+if __name__ == "__main__":
+    main()
