@@ -1,4 +1,4 @@
-"""Other gateways under the reporting protocol of the test kit, in front of an engine that answers as vLLM's server does.
+"""Other gateways under the reporting protocol of the test kit, before an engine that answers as vLLM's server does.
 
 The engine speaks vLLM's Chat Completions with `return_token_ids`, the Hermes tool parser and a template of Qwen2.5; it
 aborts when its client leaves. The policy and the tokenizer are those that the kit tests ours with.
@@ -14,9 +14,9 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx2
 import uvicorn
@@ -28,6 +28,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from agent_r1_core import Generation, Request, Sampling
+from agent_r1_core.assembly.model_source import BUNDLED
 
 TEMPLATE = Path(__file__).resolve().parent.parent / "tests/fixtures/chat_templates/qwen25.jinja"
 LONGEST = 32_768
@@ -66,10 +67,13 @@ class Engine:
         """What it serves, in the loop of the protocol, which releases what is held back."""
 
         async def models(request: HttpRequest) -> Response:
-            return JSONResponse({"object": "list", "data": [{"id": "policy", "object": "model"}]})
+            return JSONResponse(
+                {"object": "list", "data": [{"id": "policy", "object": "model", "max_model_len": LONGEST}]}
+            )
 
         return [
             Route("/v1/chat/completions", self._chat, methods=["POST"]),
+            Route("/inference/v1/generate", self._of_ids, methods=["POST"]),
             Route("/v1/models", models),
             Route("/health", models),
         ]
@@ -81,18 +85,25 @@ class Engine:
         except (Broken, ValueError, KeyError, TypeError, AttributeError) as error:
             told = {"message": repr(error)[:200], "type": "BadRequestError", "param": None, "code": 400}
             return JSONResponse({"error": told}, 400)
-        several = asyncio.ensure_future(self._generate(body, prompt))
-        leaving = asyncio.ensure_future(_left(request))
-        await asyncio.wait({several, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        leaving.cancel()
-        if not several.done():
-            several.cancel()
+        said = await _unless_left(request, self._generate(body, prompt))
+        if said is None:
             return Response(status_code=499)
-        whole = self._reply(body, prompt, several.result())
+        whole = self._reply(body, prompt, said)
         if not body.get("stream"):
             return JSONResponse(whole)
         text = "".join(f"data: {json.dumps(one)}\n\n" for one in _chunks(whole, body)) + "data: [DONE]\n\n"
         return Response(text, media_type="text/event-stream")
+
+    async def _of_ids(self, request: HttpRequest) -> Response:
+        """vLLM's generation from ids."""
+        body = await request.json()
+        said = await _unless_left(request, self._generate(body["sampling_params"], body["token_ids"]))
+        if said is None:
+            return Response(status_code=499)
+        (one,) = said
+        shown = [{"token": f"token_id:{i}", "logprob": p} for i, p in zip(one.ids, one.logprobs, strict=True)]
+        choice = {"index": 0, "token_ids": one.ids, "logprobs": {"content": shown}, "finish_reason": one.finish}
+        return JSONResponse({"request_id": secrets.token_hex(8), "choices": [choice]})
 
     def _prompt(self, body: Mapping[str, Any]) -> list[int]:
         messages = [self._message(one) for one in body["messages"]]
@@ -198,21 +209,38 @@ def _chunks(whole: Mapping[str, Any], body: Mapping[str, Any]) -> list[dict[str,
     return chunks
 
 
+async def _unless_left(request: HttpRequest, generating: Coroutine[Any, Any, list[Generation]]) -> Any:
+    """What is generated; None where the client leaves before."""
+    several, leaving = asyncio.ensure_future(generating), asyncio.ensure_future(_left(request))
+    await asyncio.wait({several, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    leaving.cancel()
+    if several.done():
+        return several.result()
+    several.cancel()
+    return None
+
+
 async def _left(request: HttpRequest) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
+def row(prompt: list[int], ids: list[int], logprobs: list[float] | None) -> dict[str, Any]:
+    """A request and its reply as a row of training."""
+    padded = None if logprobs is None else [0.0] * len(prompt) + logprobs
+    return {"ids": prompt + ids, "mask": [0] * len(prompt) + [1] * len(ids), "logprobs": padded}
+
+
 class Peer:
-    """An episode in another gateway, whose requests reach the engine; a row of training is a request's prompt and reply,
-    as their own trainers have it."""
+    """An episode in another gateway, whose requests reach the engine."""
 
     ABOUT: Mapping[str, Any]
 
-    def __init__(self, engine: Engine, body: Mapping[str, Any]) -> None:
+    def __init__(self, engine: Engine, body: Mapping[str, Any], spelled: bool = True) -> None:
         self.engine = engine
+        self.body = body
         self.name = f"kit-{secrets.token_hex(6)}"
-        self.policy = KitPolicy(body["policy"], Hermes())
+        self.policy = KitPolicy(body["policy"], Hermes(), spelled)
         engine.open.insert(0, self.policy)
 
     def held(self) -> int:
@@ -222,63 +250,73 @@ class Peer:
         self.policy.say_held()
 
     async def opened(self) -> dict[str, Any]:
-        base = await asyncio.to_thread(self.begin)
-        return {
-            "base_url": base,
-            "anthropic_base_url": base,
-            "api_key": "kit",
-            "model": "policy",
-            "untrained_model": None,
-        }
+        begun = await asyncio.to_thread(self.begin)
+        return {"anthropic_base_url": begun["base_url"], "model": "policy", "api_key": "kit", **begun}
 
     async def end(self, error: str) -> dict[str, Any]:
         self.say_held()
-        await asyncio.sleep(0.05)
-        rows = await asyncio.to_thread(self.rows, error)
+        await asyncio.sleep(0.05)  # what was released reaches the gateway
+        try:
+            segments, failed = await asyncio.to_thread(self.segments, error), None
+        except httpx2.HTTPStatusError as refused:
+            segments, failed = [], f"the trace cannot be read: the gateway answers {refused.response.status_code}"
         self.engine.open.remove(self.policy)
-        segments = [
-            {
-                "ids": [*one["prompt"], *one["ids"]],
-                "mask": [0] * len(one["prompt"]) + [1] * len(one["ids"]),
-                "logprobs": [0.0] * len(one["prompt"]) + list(one["logprobs"]) if one["logprobs"] else None,
-            }
-            for one in rows
-        ]
-        return {"sampled": self.policy.sampled, "segments": segments, "failed": None}
+        return {"sampled": self.policy.sampled, "segments": segments, "failed": failed}
 
-    def begin(self) -> str:
-        """Open the episode in the gateway; its base address."""
+    def begin(self) -> dict[str, str]:
+        """Open the episode in the gateway; its `base_url`, perhaps its `api_key`."""
         raise NotImplementedError
 
-    def rows(self, error: str) -> list[dict[str, Any]]:
-        """End it; `prompt`, `ids` and `logprobs` of each row that would be trained."""
+    def segments(self, error: str) -> list[dict[str, Any]]:
+        """End it; what would be trained."""
         raise NotImplementedError
+
+
+class Lines:
+    """A process that answers lines of JSON, one at a time."""
+
+    def __init__(self, *command: str) -> None:
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._busy = threading.Lock()
+        self._until("READY")
+
+    def ask(self, told: Any) -> Any:
+        with self._busy:
+            assert self.process.stdin is not None
+            self.process.stdin.write(json.dumps(told) + "\n")
+            self.process.stdin.flush()
+            return json.loads(self._until("SAID"))
+
+    def _until(self, word: str) -> str:
+        assert self.process.stdout is not None
+        return next(line for line in self.process.stdout if line.startswith(word)).removeprefix(word)
 
 
 class AgentLightning(Peer):
     """Agent Lightning's server; its rows are read by the code that its trainer reads them with, at the level
     `transition`, the default."""
 
-    ABOUT = {
-        "name": "agentlightning",
+    ABOUT: ClassVar = {
+        "name": "agentlightning 1.0.2",
         "apis": ["chat"],
-        "offers": ["keys", "logprobs", "ends"],
+        "offers": ["keys", "logprobs", "ends", "failures"],
         "controls": ["<|im_end|>"],
     }
     READER = """
 import json, sys
 from agentlightning.verl.agl_rollout_manager import AglRolloutManagerBase, EnqueuedRollout
 manager = AglRolloutManagerBase(agl_base_url=sys.argv[1], agl_key="kit", model="policy", step=0)
+print("READY", flush=True)
 for line in sys.stdin:
-    name = line.strip()
+    name = json.loads(line)
     queued = EnqueuedRollout(data_id="d", rollout_id=name, step=0, sample_idx_in_step=0, enqueue_time=0.0)
     rows = manager._build_completed_rollout(queued, manager._get_rollout(name)).triplets
     manager._delete_rollout(name)
-    print("ROWS" + json.dumps([[one.prompt["token_ids"], one.response["token_ids"], one.response["log_probs"]]
-                               for one in rows]), flush=True)
+    told = [[one.prompt["token_ids"], one.response["token_ids"], one.response["log_probs"]] for one in rows]
+    print("SAID" + json.dumps(told), flush=True)
 """
     address: str
-    reader: subprocess.Popen[str]
+    reader: Lines
 
     @classmethod
     def start(cls, venv: Path, engine: str) -> list[subprocess.Popen[Any]]:
@@ -289,37 +327,31 @@ for line in sys.stdin:
         cls.address = f"http://127.0.0.1:{port}"
         until_up(f"{cls.address}/healthz")
         cls.call("POST", "/api/models", [{"model": "policy", "endpoint": f"{engine}/v1"}])
-        command = [python, "-c", cls.READER, cls.address]
-        cls.reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        return [server, cls.reader]
+        cls.reader = Lines(python, "-c", cls.READER, cls.address)
+        return [server, cls.reader.process]
 
     @classmethod
     def call(cls, method: str, path: str, body: Any) -> Any:
         headers = {"authorization": "Bearer kit"}
         return httpx2.request(method, cls.address + path, json=body, headers=headers).raise_for_status().json()
 
-    def begin(self) -> str:
+    def begin(self) -> dict[str, str]:
         self.call("POST", "/api/rollouts", [{"input": {}, "rollout_id": self.name}])
         self.call("PATCH", f"/api/rollouts/{self.name}", {"status": {"state": "running"}})
-        return f"{self.address}/proxy/rollout/{self.name}/attempt/0/mode/train/openai/v1"
+        return {"base_url": f"{self.address}/proxy/rollout/{self.name}/attempt/0/mode/train/openai/v1"}
 
-    def rows(self, error: str) -> list[dict[str, Any]]:
+    def segments(self, error: str) -> list[dict[str, Any]]:
         status = {"state": "failed" if error else "succeeded", "error_message": error or None}
         self.call("PATCH", f"/api/rollouts/{self.name}", {"status": status})
-        assert self.reader.stdin is not None
-        assert self.reader.stdout is not None
-        self.reader.stdin.write(self.name + "\n")
-        self.reader.stdin.flush()
-        answer = next(line for line in self.reader.stdout if line.startswith("ROWS"))
-        return [dict(zip(("prompt", "ids", "logprobs"), row, strict=True)) for row in json.loads(answer[4:])]
+        return [row(*one) for one in self.reader.ask(self.name)]
 
 
 class Rllm(Peer):
     """rLLM's model gateway; each trace with token ids is a row. Responses and Messages pass through it to the engine,
     and leave no ids."""
 
-    ABOUT = {
-        "name": "rllm-model-gateway",
+    ABOUT: ClassVar = {
+        "name": "rllm-model-gateway 0.1.0",
         "apis": ["chat"],
         "offers": ["stream", "logprobs"],
         "controls": ["<|im_end|>"],
@@ -338,15 +370,44 @@ class Rllm(Peer):
         until_up(f"{cls.address}/health")
         return [server]
 
-    def begin(self) -> str:
+    def begin(self) -> dict[str, str]:
         httpx2.post(f"{self.address}/sessions", json={"session_id": self.name}).raise_for_status()
-        return f"{self.address}/sessions/{self.name}/v1"
+        return {"base_url": f"{self.address}/sessions/{self.name}/v1"}
 
-    def rows(self, error: str) -> list[dict[str, Any]]:
+    def segments(self, error: str) -> list[dict[str, Any]]:
         httpx2.post(f"{self.address}/admin/flush").raise_for_status()
         traces = httpx2.get(f"{self.address}/sessions/{self.name}/traces").raise_for_status().json()
-        named = {"prompt": "prompt_token_ids", "ids": "completion_token_ids", "logprobs": "logprobs"}
-        return [{to: one[of] for to, of in named.items()} for one in traces if one["completion_token_ids"]]
+        told = [[one[name] for name in ("prompt_token_ids", "completion_token_ids", "logprobs")] for one in traces]
+        return [row(*one) for one in told if one[1]]
+
+
+class Verifiers(Peer):
+    """Verifiers' interception server with its client for training; `verifiers_host.py` says what is reported."""
+
+    ABOUT: ClassVar = {
+        "name": "verifiers 0.4.0",
+        "apis": ["chat"],
+        "offers": ["stream", "reasoning", "idempotency", "keys", "max_turns", "ends"],
+        "controls": ["<|im_end|>"],
+    }
+    host: Lines
+
+    @classmethod
+    def start(cls, venv: Path, engine: str) -> list[subprocess.Popen[Any]]:
+        """Start the server."""
+        host = str(Path(__file__).with_name("verifiers_host.py"))
+        cls.host = Lines(str(venv / "bin/python"), host, engine, str(BUNDLED / "tiny"))
+        return [cls.host.process]
+
+    def begin(self) -> dict[str, str]:
+        begun: dict[str, str] = self.host.ask(
+            {"do": "begin", "name": self.name, "max_turns": self.body.get("max_turns")}
+        )
+        return begun
+
+    def segments(self, error: str) -> list[dict[str, Any]]:
+        ended: list[dict[str, Any]] = self.host.ask({"do": "end", "name": self.name})
+        return ended
 
 
 def until_up(address: str) -> None:

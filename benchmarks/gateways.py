@@ -1,11 +1,12 @@
 """Which gateways make exact trajectories of what programs do? Runs the test kit on ours and on others.
 
-    python benchmarks/gateways.py --agentlightning .agl-venv --rllm .rllm-venv [--write]
+    python benchmarks/gateways.py --agentlightning .agl-venv --rllm .rllm-venv --verifiers .vf-venv [--write]
 
 Each peer is installed in a virtual environment of its own:
 
     python3.12 -m venv .agl-venv && .agl-venv/bin/pip install agentlightning==1.0.2 numpy
     python -m venv .rllm-venv && .rllm-venv/bin/pip install rllm-model-gateway==0.1.0
+    python -m venv .vf-venv && .vf-venv/bin/pip install verifiers==0.4.0
 
 `--write` puts the table into docs/gateway_kit.md. No GPU is needed.
 """
@@ -27,13 +28,15 @@ from typing import Any
 
 import agent_r1_gateway_kit
 from agent_r1_gateway import reporting
-from gateway_peers import AgentLightning, Engine, Peer, Rllm, serve
+from gateway_peers import AgentLightning, Engine, Peer, Rllm, Verifiers, serve
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "gateway_kit.md"
 BEGIN, END = "<!-- behaviours -->\n", "<!-- end of behaviours -->\n"
-PEERS: Mapping[str, type[Peer]] = {"agentlightning": AgentLightning, "rllm": Rllm}
-EXACT, AGAIN, ABSENT = "exact", "encoded again", "not offered"
+PEERS: Mapping[str, type[Peer]] = {"agentlightning": AgentLightning, "rllm": Rllm, "verifiers": Verifiers}
+EXACT, AGAIN, FAILS, ABSENT = "exact", "encoded again", "fails", "not offered"
+Results = Mapping[str, Mapping[str, list[tuple[str, str]]]]
+"""By gateway and behaviour, the outcomes of its cases: what happened, and more about it."""
 
 
 def behaviours() -> dict[str, str]:
@@ -68,35 +71,40 @@ def _outcome(case: ET.Element) -> tuple[str, str]:
         return EXACT, ""
     said = str(failed.get("message")).split("\n")[0]
     kind, _, sentence = said.partition(": ")
-    return (AGAIN, sentence) if kind.endswith("EncodedAgain") else ("fails", sentence or said)
+    return (AGAIN, sentence) if kind.endswith("EncodedAgain") else (FAILS, sentence or said)
 
 
 def cell(outcomes: list[tuple[str, str]]) -> str:
     """What a table shows of a behaviour: the worst of its cases, those that are not offered aside."""
     kinds = {kind for kind, _ in outcomes}
-    return next(kind for kind in ("fails", AGAIN, EXACT, ABSENT) if kind in kinds)
+    return next(kind for kind in (FAILS, AGAIN, EXACT, ABSENT) if kind in kinds)
 
 
-def table(results: Mapping[str, Mapping[str, list[tuple[str, str]]]]) -> str:
-    """One row for each behaviour, and the sums."""
-    names = list(results)
-    lines = [f"| behaviour | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
+def table(results: Results) -> str:
+    """One row for each behaviour."""
+    lines = [f"| a program ... | {' | '.join(results)} |", "|---|" + "---|" * len(results)]
     for name, sentence in behaviours().items():
-        cells = [cell(results[gateway][name]) for gateway in names]
-        lines.append(f"| `{name.removeprefix('test_')}`: {sentence} | {' | '.join(cells)} |")
-    for kind in (EXACT, AGAIN, "fails", ABSENT):
-        counts = [sum(cell(outcomes) == kind for outcomes in results[gateway].values()) for gateway in names]
-        lines.append(f"| **{kind}** | {' | '.join(f'**{count}**' for count in counts)} |")
+        cells = [cell(outcomes[name]) for outcomes in results.values()]
+        lines.append(f"| **{name.removeprefix('test_').replace('_', ' ')}**: {sentence} | {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
 
-def failures(results: Mapping[str, Mapping[str, list[tuple[str, str]]]]) -> str:
+def sums(results: Results) -> str:
+    """How many behaviours are what."""
+    lines = [f"| | {' | '.join(results)} |", "|---|" + "---|" * len(results)]
+    for kind in (EXACT, AGAIN, FAILS, ABSENT):
+        counts = [sum(cell(cases) == kind for cases in outcomes.values()) for outcomes in results.values()]
+        lines.append(f"| {kind} | {' | '.join(map(str, counts))} |")
+    return "\n".join([*lines, ""])
+
+
+def failures(results: Results) -> str:
     """What happened where a behaviour fails."""
     lines = []
     for gateway, outcomes in results.items():
         for name, cases in outcomes.items():
-            told = sorted({sentence for kind, sentence in cases if kind == "fails"})
-            lines += [f"- {gateway}, `{name.removeprefix('test_')}`: {one}" for one in told]
+            told = sorted({sentence for kind, sentence in cases if kind == FAILS})
+            lines += [f"- {gateway}, {name.removeprefix('test_').replace('_', ' ')}: {one[:240]}" for one in told]
     return "\n".join([*lines, ""])
 
 
@@ -107,30 +115,51 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="put the table into docs/gateway_kit.md")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/gateways.json")
     options = parser.parse_args()
-    results: dict[str, Any] = {"agent-r1": run_kit(serve(reporting.app()))}
-    for name, peer in PEERS.items():
-        venv = getattr(options, name)
-        if venv is not None:
-            engine = Engine()
-            app = reporting.app(peer.ABOUT, partial(peer, engine))
-            app.router.routes += engine.routes()
-            address = serve(app)
-            processes = peer.start(venv.absolute(), address)
-            try:
-                results[peer.ABOUT["name"]] = run_kit(address)
-            finally:
-                for process in processes:
-                    process.kill()
-                    process.wait()
+    venvs = {peer: getattr(options, name) for name, peer in PEERS.items()}
+    spelled, canonical = ({**ours(how), **theirs(venvs, how)} for how in (True, False))
     options.out.parent.mkdir(exist_ok=True)
-    options.out.write_text(json.dumps(results, indent=1), encoding="utf-8")
-    text = f"{table(results)}\nWhat happened where it fails:\n\n{failures(results)}"
+    options.out.write_text(json.dumps({"spelled": spelled, "canonical": canonical}, indent=1), encoding="utf-8")
+    text = "\n".join(
+        [
+            table(spelled),
+            "In sum:\n",
+            sums(spelled),
+            "With a policy that samples every text as the tokenizer encodes it:\n",
+            sums(canonical),
+            "What happened where it fails:\n",
+            failures(spelled),
+        ]
+    )
     print(text)
     if options.write:
         page = PAGE.read_text(encoding="utf-8")
-        PAGE.write_text(
-            page.partition(BEGIN)[0] + BEGIN + "\n" + text + "\n" + END + page.partition(END)[2], encoding="utf-8"
-        )
+        page = page.partition(BEGIN)[0] + BEGIN + "\n" + text + "\n" + END + page.partition(END)[2]
+        PAGE.write_text(page, encoding="utf-8")
+
+
+def ours(spelled: bool) -> dict[str, Any]:
+    """Our results; `spelled`: by a policy that samples texts one character at a time."""
+    return {"agent-r1": run_kit(serve(reporting.app(play=partial(reporting.Played, spelled=spelled))))}
+
+
+def theirs(venvs: Mapping[type[Peer], Path | None], spelled: bool) -> dict[str, Any]:
+    """The results of the peers that are installed."""
+    results = {}
+    for peer, venv in venvs.items():
+        if venv is None:
+            continue
+        engine = Engine()
+        app = reporting.app(peer.ABOUT, partial(peer, engine, spelled=spelled))
+        app.router.routes += engine.routes()
+        address = serve(app)
+        processes = peer.start(venv.absolute(), address)
+        try:
+            results[peer.ABOUT["name"]] = run_kit(address)
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+    return results
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from agent_r1_gateway.testing import tool_format_of
 
 OFFERS = (
     *("stream", "logprobs", "reasoning", "namespaces", "untrained"),
-    *("idempotency", "keys", "max_turns", "count_tokens", "ends"),
+    *("idempotency", "keys", "max_turns", "count_tokens", "ends", "failures"),
 )
 """What the kit may ask for beyond the APIs."""
 _NOTHING_LEFT = (-1, {"say": "Nothing is left to say."})
@@ -49,13 +49,15 @@ def bundled_tokenizer() -> ChatTokenizer:
 class KitPolicy(ScriptedPolicy):
     """Says the actions of a script, in answer to the prompts that they are for, and keeps what it sampled."""
 
-    def __init__(self, actions: Sequence[Mapping[str, Any]], form: ToolFormat) -> None:
+    def __init__(self, actions: Sequence[Mapping[str, Any]], form: ToolFormat, spelled: bool = True) -> None:
+        """`spelled`: sample texts one character at a time; else as the tokenizer encodes them."""
         super().__init__([""], bundled_tokenizer())
         self.sampled: list[dict[str, Any]] = []
         """As the protocol reports it."""
         self.held = 0
         """Requests that wait for `say_held`."""
         self._form = form
+        self._spelled = spelled
         self.left = list(enumerate(actions))
         """What it has not said, with its place in the script."""
         self._released = asyncio.Event()
@@ -102,19 +104,21 @@ class KitPolicy(ScriptedPolicy):
         return ids
 
     def _encode(self, text: str) -> list[int]:
-        return [index for letter in text for index in super(KitPolicy, self)._encode(letter)]
+        pieces = text if self._spelled else [text]
+        return [index for piece in pieces for index in super(KitPolicy, self)._encode(piece)]
 
 
 class Played:
     """One episode of a program that is not here: it asks the gateway over the network, and ends when it says so."""
 
-    def __init__(self, body: Mapping[str, Any]) -> None:
+    def __init__(self, body: Mapping[str, Any], spelled: bool = True) -> None:
+        """`body` is the protocol's; `spelled` as in `KitPolicy`."""
         self.name = f"kit-{secrets.token_hex(6)}"
         self._started: asyncio.Future[Episode] = asyncio.get_running_loop().create_future()
         options = {"models": {"untrained": "untrained"}, "max_tokens": 10**6, "max_turns": body.get("max_turns", 1000)}
         config = ProgramEnv.Config(function=f"{__name__}:wait_for_the_end", **options)
         form = tool_format_of(config)
-        self.policy = KitPolicy(body["policy"], form)
+        self.policy = KitPolicy(body["policy"], form, spelled)
         self._ended, self._error = threading.Event(), ""
         make = partial(ProgramEnv, config)
         settings = RolloutSettings(make, tool_format=form, sampling=Sampling(max_new_tokens=4096), max_retries=0)

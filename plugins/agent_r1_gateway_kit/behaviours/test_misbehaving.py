@@ -90,7 +90,7 @@ def test_more_turns_than_allowed(play, gateway):
 @CHAT
 def test_a_program_that_breaks(play, gateway):
     """A program ends with an error: its episode is dropped, and nothing of it is trained."""
-    gateway.needs("ends")
+    gateway.needs("failures")
     with play(say("Tavelo it is.")) as program:
         program.talk().ask("Where?")
         report = program.end(error="KeyError: 'answer'")
