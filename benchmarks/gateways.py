@@ -28,7 +28,8 @@ from typing import Any
 
 import agent_r1_gateway_kit
 from agent_r1_gateway import reporting
-from gateway_peers import AgentLightning, Engine, Peer, Rllm, Verifiers, serve
+from gateway_engine import Engine
+from gateway_peers import AgentLightning, Peer, Rllm, Verifiers, serve
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "gateway_kit.md"
