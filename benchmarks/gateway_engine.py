@@ -22,7 +22,8 @@ from starlette.routing import Route
 
 from agent_r1_core import Generation, Request, Sampling
 
-TEMPLATE = Path(__file__).resolve().parent.parent / "tests/fixtures/chat_templates/qwen25.jinja"
+TEMPLATE = Path(__file__).with_name("qwen25.jinja")
+"""That of Qwen2.5's models."""
 LONGEST = 32_768
 """Tokens of the engine's context."""
 CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)

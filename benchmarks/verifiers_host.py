@@ -2,7 +2,8 @@
 
     python verifiers_host.py ENGINE TOKENIZER_FOLDER
 
-It talks to the engine as in training: prompts are rendered here, as Qwen3's, and sent as ids. What it reports are the
+It talks to the engine as in training: prompts are rendered here, as Qwen3's, and sent as ids; `thinking_retention` lets
+it continue ids wherever it can. What it reports are the
 trace's trainable branches: "each branch becomes one training sample", says their docstring.
 """
 
@@ -44,8 +45,9 @@ async def answer(server: InterceptionServer, client: TrainClientConfig, told: di
 
 async def main() -> None:
     engine, folder = sys.argv[1:]
+    renderer = Qwen3RendererConfig(thinking_retention="all")
     client = TrainClientConfig(
-        base_url=f"{engine}/v1", api_key_var="UNSET", renderer=Qwen3RendererConfig(), renderer_model_name=folder
+        base_url=f"{engine}/v1", api_key_var="UNSET", renderer=renderer, renderer_model_name=folder
     )
     async with InterceptionServer() as server:
         print("READY", flush=True)

@@ -91,17 +91,18 @@ class KitPolicy(ScriptedPolicy):
         return found
 
     def _ids(self, action: Mapping[str, Any]) -> list[int]:
-        """Tags are control tokens; everything else is spelled."""
-        tags, ids = bundled_tokenizer().encode, list[int]()
+        """Tags are control tokens; everything else is text."""
+        parts = [action["say"]]
         if action.get("think"):
-            ids += [*tags("<think>"), *self._encode(f"\n{action['think']}\n"), *tags("</think>"), *self._encode("\n\n")]
-        ids += self._encode(action["say"])
+            parts = ["", "<think>", f"\n{action['think']}\n", "</think>", f"\n\n{action['say']}"]
         for call in action.get("calls", ()):
             name = "__".join(filter(None, (call.get("namespace"), call["name"])))
             text = self._form.render_call(ToolCall(name, call["arguments"]))
             inner = text.removeprefix("<tool_call>").removesuffix("</tool_call>")
-            ids += [*tags("<tool_call>"), *self._encode(inner), *tags("</tool_call>")]
-        return ids
+            parts[-1] += "\n" if any(parts) else ""
+            parts += ["<tool_call>", inner, "</tool_call>", ""]
+        encode = (self._encode, bundled_tokenizer().encode)
+        return [index for place, part in enumerate(parts) for index in encode[place % 2](part)]
 
     def _encode(self, text: str) -> list[int]:
         pieces = text if self._spelled else [text]

@@ -19,8 +19,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Collect the behaviours: with what the command line names, or alone."""
-    if config.getoption("--agent-gateway") is None:
-        return
     behaviours = str(Path(__file__).parent / "behaviours")
+    if config.getoption("--agent-gateway") is None or behaviours in config.args:
+        return
     named = config.args_source is type(config.args_source).ARGS
-    config.args[:] = [*config.args, behaviours] if named and behaviours not in config.args else [behaviours]
+    config.args[:] = [*(config.args if named else ()), behaviours]

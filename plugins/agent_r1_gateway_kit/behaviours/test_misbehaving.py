@@ -50,7 +50,7 @@ def test_a_message_of_the_wrong_shape(play):
 def test_a_body_of_forty_megabytes(play):
     """A program sends 40 MB: it is refused, and the episode goes on."""
     with play(say("Tavelo it is.")) as program:
-        answer = program.talk().user("x" * 40_000_000).send().read()
+        answer = program.talk().user("word " * 8_000_000).send().read()
         assert 400 <= answer.status < 500, answer.status
         reply = program.talk().ask("Where?")
     program.trained([reply])

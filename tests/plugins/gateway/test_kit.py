@@ -42,6 +42,7 @@ def run(tmp_path: Path) -> Run:
     return run
 
 
+@pytest.mark.slow
 def test_ours_passes_every_behaviour(run: Run, address: str) -> None:
     result = run("--agent-gateway", address)
     assert result.returncode == 0, result.stdout[-5000:]
@@ -79,11 +80,10 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found(run: Run, address: str, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     target, name, broken, chosen = FAULTS[fault]
-    sound = run("--agent-gateway", address, "-k", chosen)
-    assert sound.returncode == 0, sound.stdout[-3000:]
     monkeypatch.setattr(target, name, broken, raising=False)
     found = run("--agent-gateway", address, "-k", chosen, "--tb=line")
     assert found.returncode == 1, found.stdout[-3000:]
