@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -221,6 +222,14 @@ def test_plugins_know_public_names_and_never_each_other(root: Path) -> None:
             assert not others or (folder in WITH_COMMANDS and others == {"agent_r1_cli"}), f"{file} imports {others}"
         found = {room for _, room in rooms(iter(files))}
         assert found <= {*CONTRACTS, *PLUGINS, *ROOMS_OF.get(folder, ())}, folder
+
+
+def test_the_kit_for_gateways_needs_pytest_alone(root: Path) -> None:
+    """So that it runs beside any other gateway, and pytest starts no later where it is installed."""
+    kit = root / "plugins" / "agent_r1_gateway_kit"
+    found = {module.split(".")[0] for file in kit.rglob("*.py") for module in run_time_imports(file)}
+    assert found - sys.stdlib_module_names == {"agent_r1_gateway_kit", "pytest"}
+    assert {module.split(".")[0] for module in run_time_imports(kit / "plugin.py")} <= sys.stdlib_module_names
 
 
 def test_the_core_imports_nothing_above_it_and_the_command_line_no_plugin(root: Path) -> None:

@@ -72,7 +72,7 @@ class ScriptedPolicy(Engine):
         turn = self._turns.get(request.episode, 0)
         self._turns[request.episode] = turn + 1
         cue = Cue(self._tokenizer.decode(list(request.ids)), turn, request)
-        ids, finish = self._cut(self._answer(cue), request)
+        ids, finish = self._cut(self._encode(self._answer(cue)), request)
         return Generation(
             ids=tuple(ids),
             logprobs=(LOGPROB,) * len(ids),
@@ -95,8 +95,11 @@ class ScriptedPolicy(Engine):
             return self._script(cue)
         return self._script[min(cue.turn, len(self._script) - 1)]
 
-    def _cut(self, text: str, request: Request) -> tuple[list[int], Any]:
-        ids = [*self._tokenizer.encode(text, add_special_tokens=False), self._tokenizer.eos_token_id]
+    def _encode(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False))
+
+    def _cut(self, ids: Sequence[int], request: Request) -> tuple[list[int], Any]:
+        ids = [*ids, self._tokenizer.eos_token_id]
         budget = request.sampling.max_new_tokens
         length = stop_length(ids[:budget], request, self._tokenizer.decode)
         if length is not None:

@@ -62,7 +62,7 @@ def play_program(
         AssertionError: the episode failed; the text is its reason.
     """
     config = env.Config(**options)
-    form = _format(config) if tool_format is None else tool_format
+    form = tool_format_of(config) if tool_format is None else tool_format
     result = play_programs(
         lambda services: env(config, services), ScriptedPolicy(script), [task or make_task()], form, rewards
     )
@@ -70,7 +70,7 @@ def play_program(
     return result.trajectories[0]
 
 
-def _format(config: ProgramConfig) -> ToolFormat:
+def tool_format_of(config: ProgramConfig) -> ToolFormat:
     """The tool format that the options name."""
     block = config.format
     loaded: Any = Registry.discover().load("tool_format", block.name)

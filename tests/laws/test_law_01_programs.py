@@ -193,9 +193,8 @@ def test_nothing_is_trained_of_a_reply_that_nobody_reads(monkeypatch, determinis
 
 def test_a_call_that_is_only_spelled_is_text(monkeypatch):
     class Spelling(ScriptedPolicy):
-        def _cut(self, text, request):
-            ids = [index for letter in text for index in self._tokenizer.encode(letter, add_special_tokens=False)]
-            return [*ids, self._tokenizer.eos_token_id], "stop"
+        def _encode(self, text):
+            return [index for letter in text for index in self._tokenizer.encode(letter, add_special_tokens=False)]
 
     said = []
     played(lambda client: said.append(client.ask([user("one")], tools=[TOOL])), Spelling([CALL]), monkeypatch)

@@ -109,9 +109,8 @@ def test_a_literal_tag_in_a_text_is_no_call(play_one):
 class _Spelling(ScriptedPolicy):
     """Says its text letter by letter, so that no control token is sampled."""
 
-    def _cut(self, text, request):
-        ids = [index for letter in text for index in self._tokenizer.encode(letter, add_special_tokens=False)]
-        return [*ids, self._tokenizer.eos_token_id], "stop"
+    def _encode(self, text):
+        return [index for letter in text for index in self._tokenizer.encode(letter, add_special_tokens=False)]
 
 
 def test_sub_agents_in_parallel_are_segments_of_one_trajectory(play_one, tokenizer):

@@ -1,0 +1,152 @@
+"""The test kit for gateways passes on ours, and finds the faults that are planted in it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import uvicorn
+from agent_r1_gateway import reporting
+from agent_r1_gateway.history import History, Place
+from agent_r1_gateway.line import Asked, Line
+from agent_r1_gateway_kit.exact import EncodedAgain, NotExact, Report
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Where our gateway reports, in a thread, so that faults can be planted."""
+    server = uvicorn.Server(uvicorn.Config(reporting.app(), port=0, log_level="warning", lifespan="off"))
+    bound = server.config.bind_socket()
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+    server.should_exit = True
+    thread.join(30)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Run pytest as somebody else would, in a folder of theirs."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pytest", "-p", "agent_r1_gateway_kit.plugin", "-p", "no:cacheprovider"]
+        return subprocess.run([*command, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+
+    return run
+
+
+@pytest.mark.slow
+def test_ours_passes_every_behaviour(run: Run, address: str) -> None:
+    result = run("--agent-gateway", address)
+    assert result.returncode == 0, result.stdout[-5000:]
+    assert re.search(r"\n=+ 1\d\d passed in ", result.stdout), result.stdout[-500:]
+
+
+FAULTS = {
+    "encodes again": (History, "place", lambda self, request: Place(None, request.messages, "anew"), "several_turns"),
+    "trains retries twice": (
+        Line,
+        "ask",
+        lambda self, request, api, headers, ask=Line.ask: ask(self, request, api, {}),
+        "answer_that_was_lost and chat",
+    ),
+    "drops sub-agents": (
+        reporting,
+        "_segments",
+        lambda trajectory, segments=reporting._segments: segments(trajectory)[:1],
+        "sub_agents_in_parallel and chat",
+    ),
+    "trains what nobody read": (
+        Asked,
+        "listeners",
+        property(lambda self: 1, lambda self, value: None),
+        "client_that_leaves and chat",
+    ),
+    "masks a token too many": (
+        reporting,
+        "_segments",
+        lambda trajectory, segments=reporting._segments: [
+            one | {"mask": [*one["mask"][:2], 1, *one["mask"][3:]]} for one in segments(trajectory)
+        ],
+        "a_question and chat",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(run: Run, address: str, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    target, name, broken, chosen = FAULTS[fault]
+    monkeypatch.setattr(target, name, broken, raising=False)
+    found = run("--agent-gateway", address, "-k", chosen, "--tb=line")
+    assert found.returncode == 1, found.stdout[-3000:]
+    assert ("EncodedAgain" if fault == "encodes again" else "NotExact") in found.stdout
+
+
+def report(sampled: list[tuple[list[int], list[int]]], segments: list[tuple[list[int], list[int]]]) -> Report:
+    actions = [
+        {"action": number, "prompt": prompt, "ids": ids, "context": ""} for number, (prompt, ids) in enumerate(sampled)
+    ]
+    return Report.of({"sampled": actions, "segments": [{"ids": ids, "mask": mask} for ids, mask in segments]})
+
+
+TWO = [([1, 2], [3, 4]), ([1, 2, 3, 4, 5], [6])]
+"""Two actions of one conversation."""
+
+
+@pytest.mark.parametrize(
+    "segments",
+    [[([1, 2, 3, 4, 5, 6], [0, 0, 1, 1, 0, 1])], [([1, 2, 3, 4], [0, 0, 1, 1]), ([1, 2, 3, 4, 5, 6], [0] * 5 + [1])]],
+    ids=["one segment", "one for each turn"],
+)
+def test_what_is_exact(segments):
+    report(TWO, segments).check([[0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("sampled", "segments", "error", "sentence"),
+    [
+        (TWO, [([1, 2, 3, 4, 5, 6], [0, 0, 1, 1, 1, 1])], NotExact, "not trained once"),
+        (TWO, [([1, 2, 3, 4, 5, 6], [0, 0, 1, 0, 0, 1])], NotExact, "not trained once"),
+        (TWO, [([1, 2, 3, 4, 9, 6], [0, 0, 1, 1, 0, 1])], NotExact, "no segment holds it"),
+        (TWO, [([1, 2, 3, 4, 5, 6], [0, 0, 1, 1, 0, 1]), ([1, 2, 3, 4], [0, 0, 1, 1])], NotExact, "trained already"),
+        (TWO, [([1, 2, 3, 4, 5, 6, 7], [0, 0, 1, 1, 0, 1])], NotExact, "mask of segment 0"),
+        (TWO, [([1, 2, 3, 4, 5, 6, 7, 8], [0, 0, 1, 1, 0, 1, 0, 1])], NotExact, "did not sample"),
+        (
+            [([1, 2], [3, 4]), ([1, 2, 34, 5], [6])],
+            [([1, 2, 3, 4], [0, 0, 1, 1]), ([1, 2, 34, 5, 6], [0, 0, 0, 0, 1])],
+            EncodedAgain,
+            "its id 0 differs",
+        ),
+    ],
+    ids=["between", "half", "another context", "twice", "length", "unsampled", "encoded again"],
+)
+def test_what_is_not_exact(sampled, segments, error, sentence):
+    with pytest.raises(error, match=sentence):
+        report(sampled, segments).check([[0, 1]])
+
+
+def test_without_the_option_nothing_is_collected_and_nothing_imported(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "test_own.py").write_text(
+        "import sys\ndef test_own(): assert 'agent_r1_gateway_kit.protocol' not in sys.modules\n"
+    )
+    assert "1 passed" in run().stdout
+
+
+def test_with_paths_the_behaviours_come_along(run: Run, address: str, tmp_path: Path) -> None:
+    (tmp_path / "test_own.py").write_text("def test_a_question_of_mine(): pass\n")
+    result = run("--agent-gateway", address, "test_own.py", "-k", "a_question and (chat or mine)")
+    assert "3 passed" in result.stdout, result.stdout
+
+
+def test_a_gateway_that_is_not_there_is_named(run: Run) -> None:
+    result = run("--agent-gateway", "http://127.0.0.1:9", "-k", "a_question and chat")
+    assert "nobody listens at http://127.0.0.1:9" in result.stdout
+    assert result.returncode == 1
