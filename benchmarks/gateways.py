@@ -108,7 +108,10 @@ def failures(results: Results) -> str:
     for gateway, outcomes in results.items():
         for name, cases in outcomes.items():
             told = sorted({sentence for kind, sentence in cases if kind == FAILS})
-            lines += [f"- {gateway}, {name.removeprefix('test_').replace('_', ' ')}: {one[:240]}" for one in told]
+            lines += [
+                f"- {gateway}, {name.removeprefix('test_').replace('_', ' ')}: {one[:240].replace('<', '&lt;')}"
+                for one in told
+            ]
     return "\n".join([*lines, ""])
 
 

@@ -115,7 +115,7 @@ def test_sub_agents_in_parallel(play):
     script = [say(f"{name}-{turn} reports.", to=f"I am {name}") for turn in range(3) for name in names]
     with play(*script) as program:
         talks = [program.talk().user(f"I am {name}.") for name in names]
-        replies = [[] for _ in names]
+        replies: list[list] = [[] for _ in names]
         for _ in range(3):
             sent = [talk.send() for talk in talks]
             for talk, pending, mine in zip(talks, sent, replies, strict=True):
@@ -147,7 +147,7 @@ def test_sixteen_conversations_at_once(play):
     names = [f"agent-{number:02}" for number in range(16)]
     with play(*(say(f"{name}-{turn} reports.", to=f"I am {name}") for turn in range(2) for name in names)) as program:
         talks = [program.talk().user(f"I am {name}.") for name in names]
-        replies = [[] for _ in names]
+        replies: list[list] = [[] for _ in names]
         for _ in range(2):
             sent = [talk.send() for talk in talks]
             for talk, pending, mine in zip(talks, sent, replies, strict=True):
@@ -161,7 +161,7 @@ def test_conversations_that_take_turns(play):
     script = [say(f"{name}-{turn} says.", to=f"I am {name}") for turn in range(3) for name in ("Ada", "Bob")]
     with play(*script) as program:
         talks = [program.talk().user(f"I am {name}.") for name in ("Ada", "Bob")]
-        replies = [[], []]
+        replies: list[list] = [[], []]
         for _ in range(3):
             for talk, mine in zip(talks, replies, strict=True):
                 mine.append(talk.ask())

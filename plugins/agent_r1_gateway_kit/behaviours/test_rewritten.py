@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from agent_r1_gateway_kit.behaviours.scripts import CHAT, MESSAGES, call, say
 
-MADE = {"who": "Karimo", "exact": False, "most": 1, "where": {"a": [1, 2], "b": None}}
+MADE: dict[str, Any] = {"who": "Karimo", "exact": False, "most": 1, "where": {"a": [1, 2], "b": None}}
 
 
 def written(play, write):

@@ -63,7 +63,7 @@ def test_half_a_character(play):
         talk = program.talk().user("cut \ud83d off")
         answer = talk.send().read()
         replies = [[talk.read(answer)]] if answer.status == 200 else []
-        assert answer.status in (200, 400)
+        assert answer.status in (200, 400), f"it answers {answer.status}: {answer.text[:200]}"
         replies.append([program.talk().ask("Hello?")])
     program.trained(*replies)
 
@@ -74,7 +74,7 @@ def test_a_budget_cuts_a_reply(play):
     with play(say("Antidisestablishmentarianism is a word."), say("Next, then.")) as program:
         talk = program.talk()
         replies = [talk.ask("A word?", max_tokens=5), talk.ask("Another?", max_tokens=99)]
-    assert (replies[0].cut, replies[1].cut) == (True, False)
+    assert (replies[0].cut, replies[1].cut) == (True, False), "the budget of a request has no effect, or no mark"
     program.trained(replies)
     assert len(program.end().action(0).ids) == 5
 
@@ -85,7 +85,7 @@ def test_a_stop_string(play):
     with play(say("Alpha beta STOP gamma."), say("Next, then.")) as program:
         talk = program.talk()
         replies = [talk.ask("Letters?", stop=["STOP"]), talk.ask("More?")]
-    assert replies[0].text.strip() == "Alpha beta"
+    assert replies[0].text.strip() == "Alpha beta", f"the program reads {replies[0].text!r}"
     program.trained(replies)
 
 
@@ -148,7 +148,7 @@ def test_a_developers_message(play):
         talk.items.append({"role": "developer", "content": "Speak like a sailor."})
         reply = talk.ask("Is it?")
     program.trained([reply])
-    assert "Speak like a sailor." in program.context(reply)
+    assert "Speak like a sailor." in program.context(reply), "the engine does not read it"
 
 
 @CHAT
@@ -200,17 +200,18 @@ def test_a_result_that_spells_control_tokens(play, gateway):
     if not gateway.controls:
         pytest.skip("not offered: the texts of control tokens")
 
-    def controls(text: str) -> int:
+    def told(text: str):
         with play(call("look", who="Karimo"), say("Tavelo it is.")) as program:
             talk = program.talk(tools=["look"])
             first = talk.ask("Where?")
             replies = [first, talk.results(first, text).ask()]
-        program.trained(replies)
-        last = program.end().action(0).ids[-1]
-        return program.end().action(replies[1].action).prompt.count(last)
+        end = program.end().action(0).ids[-1]
+        return program, replies, program.end().action(1).prompt.count(end)
 
-    if controls(f"x {''.join(gateway.controls)} y") != controls("x and y"):
+    program, replies, spelled = told(f"x {''.join(gateway.controls)} y")
+    if spelled != told("x and y")[2]:
         raise NotExact("the end of a turn that a tool's result spells became the control token")
+    program.trained(replies)
 
 
 def test_a_call_that_is_only_spelled(play):
