@@ -36,5 +36,15 @@ def episode_counter(listener: Listener, total: int, of: str) -> Callable[[Trajec
     return lambda _: listener.episodes(next(ended), total, of)
 
 
-class Silence(Listener):
+class Silence:
     """A listener that shows nothing."""
+
+    def begin(self, done: int, steps: int) -> None: ...
+
+    def step(self, step: int, metrics: Mapping[str, float]) -> None: ...
+
+    def episodes(self, done: int, total: int, of: str) -> None: ...
+
+    def evaluation(self, step: int, result: EvaluationResult) -> None: ...
+
+    def note(self, text: str) -> None: ...

@@ -153,8 +153,10 @@ def _check_methods(kind: str, cls: type[Component], base: type[Component]) -> li
         if function is None or isinstance(method, (staticmethod, classmethod)):
             problems.append(f"{name} is not a method; write it as def {name}{_signature(base, name)}")
             continue
-        if not _accepts(function, len(inspect.signature(original).parameters)):
-            given = inspect.signature(function)
+        given = inspect.signature(function)
+        try:
+            given.bind(*inspect.signature(original).parameters)
+        except TypeError:
             problems.append(f"{name}{given} cannot be called as {name}{_signature(base, name)}")
         if (kind, name) not in EITHER and _is_async(function) != _is_async(original):
             problems.append(f"{name} must {'be' if _is_async(original) else 'not be'} async")
@@ -170,14 +172,6 @@ def _missing(kind: str, cls: type[Component], base: type[Component]) -> list[str
 
 def _is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
-
-
-def _accepts(function: Any, count: int) -> bool:
-    try:
-        inspect.signature(function).bind(*range(count))
-    except TypeError:
-        return False
-    return True
 
 
 def _signature(base: type, name: str) -> str:
