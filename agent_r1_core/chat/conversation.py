@@ -130,8 +130,9 @@ class Conversation:
         return self._append(base, messages, limit, new_context, generation_prompt=True, may_open=True)
 
     def withdraw(self) -> None:
-        """Take back the last action, and the observation that it answers."""
-        self._behind.pop()
+        """Take back the last observation, and the action that answers it, if there is one."""
+        if self._behind and self._behind[-1] is self._at:
+            self._behind.pop()
         self._at, number, stop = self._undo
         segment = self.segments[number]
         del segment.ids[stop:], segment.mask[stop:], segment.logprobs[stop:]

@@ -7,6 +7,7 @@ One instance serves one episode; instances share nothing. Everything that an env
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -86,6 +87,8 @@ class Action:
     """Nats, one per id."""
     prompt_tokens: int = 0
     """Ids that the policy read."""
+    abandoned: bool = False
+    """Nothing was generated, since `ToolEnv.abandoned` returned."""
 
 
 @dataclass
@@ -163,6 +166,11 @@ class ToolEnv(Component):
     def step(self, action: Action) -> Step | Awaitable[Step]:
         """Answer an action. Malformed actions are the policy's doing: answer them with an observation."""
         raise TypeError(f"environment {type(self).__name__} defines no step(action); add one")
+
+    async def abandoned(self) -> None:
+        """Return once nobody waits for the next action any more: its generation is cancelled, and `step` gets an
+        `abandoned` one, which is withdrawn. In deterministic mode this is not asked."""
+        await asyncio.Event().wait()
 
     def close(self) -> Awaitable[None] | None:
         """Release the episode's resources; called once, even after a `reset` or `step` that raised or was cancelled.

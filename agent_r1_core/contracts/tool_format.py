@@ -62,6 +62,9 @@ class ToolFormat(Component):
         """
         raise TypeError(f"tool format {type(self).__name__} defines no system_prompt(schemas, answer); add one")
 
+    def attach(self, tokenizer: Any) -> None:
+        """Learn the model's `agent_r1_core.chat.ChatTokenizer`, before the format reads or writes for this model."""
+
     def bind(self, schemas: Sequence[dict[str, Any]]) -> None:
         """Learn the tools before the first episode; needed by formats whose calls do not name a tool.
 

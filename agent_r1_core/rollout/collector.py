@@ -188,7 +188,7 @@ class _Rollout:
             if episode.demonstrates:
                 await episode.imitate(request)
             else:
-                await episode.take(request, await self.engine.generate(request))
+                await episode.take(request, await episode.unless_abandoned(self.engine.generate(request)))
 
     async def _fail_on_error(self, episode: Episode, coroutine: Coroutine[Any, Any, None]) -> None:
         """Await the coroutine; an exception fails the episode, unless no retry can help against it."""

@@ -6,11 +6,12 @@ sampled them. Budgets are enforced here. Any exception means that the episode fa
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 from agent_r1_core.chat import ChatTokenizer, Conversation, DriftGuard, Sampled
 from agent_r1_core.contracts.engine import Generation, Request
@@ -141,18 +142,36 @@ class Episode:
             raise BadDemonstration(f"the demonstration of task {task} sums up no context; set context=append")
         await self.take(request, self._demonstration.act(request))
 
-    async def take(self, request: Request, generation: Generation) -> None:
+    async def unless_abandoned(self, generating: Coroutine[Any, Any, Generation]) -> Generation | None:
+        """The generation; None where the environment calls the request off before, which cancels it."""
+        if not self._world.abandons:
+            return await generating
+        first = asyncio.ensure_future(generating)
+        tasks = [first, asyncio.ensure_future(self._world.abandoned())]
+        try:
+            (ended, *_), _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            return first.result() if first.done() else ended.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def take(self, request: Request, generation: Generation | None) -> None:
         """Record an action, let the environment answer it, and score the turn; at the end, score the episode too.
 
-        A summary is recorded as an action, but no environment answers it, and nothing scores it.
+        A summary is recorded as an action, but no environment answers it, and nothing scores it. None: the environment
+        called the request off, and goes on without an action.
         """
         if not self._started:
             raise EpisodeError(f"episode {self.key} got an action before its start; call start() first")
-        turn = self._record(request, generation)
-        if self._context.summary is None:
-            await self._step(turn, request, generation)
-        elif not await self._context.go_on_from(self._context.summary, turn):
-            await self._end(EndStatus.TRUNCATED, "max_tokens", Observation())
+        if generation is None:
+            await self._withdraw(await self._world.step(Action("", abandoned=True)))
+        else:
+            turn = self._record(request, generation)
+            if self._context.summary is None:
+                await self._step(turn, request, generation)
+            elif not await self._context.go_on_from(self._context.summary, turn):
+                await self._end(EndStatus.TRUNCATED, "max_tokens", Observation())
         if self._ended:
             if self._demonstration is not None:
                 self._demonstration.check_end(self.trajectory)
@@ -202,8 +221,8 @@ class Episode:
         if self._tools is not None:
             self._tools.end_turn()
         if step.withdrawn:
-            self._withdraw(step)
-            return await self._advance(step)
+            self._sampled.pop(), self.trajectory.turns.pop()
+            return await self._withdraw(step)
         turn.reward = turn.rewards["env"] = step.reward
         turn.calls, turn.errors, turn.info = step.calls, step.errors, step.info
         turn.success, turn.tool_seconds = step.success, step.tool_seconds
@@ -213,15 +232,15 @@ class Episode:
         await self._shared.scorer.score_turn(turn, self.trajectory)
         await self._advance(step)
 
-    def _withdraw(self, step: Step) -> None:
-        """Take the last turn back; what else its step says is of the turn before."""
+    async def _withdraw(self, step: Step) -> None:
+        """Go on as if the last observation had not been; what else the step says is of the turn before."""
         self._conversation.withdraw()
-        self._sampled.pop(), self.trajectory.turns.pop()
         self.trajectory.answer = step.answer
         for turn in self.trajectory.turns[-1:]:
             turn.reward, turn.rewards["env"] = turn.reward + step.reward, turn.rewards["env"] + step.reward
             turn.success = turn.success if step.success is None else step.success
             turn.info |= step.info
+        await self._advance(step)
 
     def _record(self, request: Request, generation: Generation) -> Turn:
         trajectory = self.trajectory

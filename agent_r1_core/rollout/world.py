@@ -75,6 +75,8 @@ class ToolTexts:
     def __init__(self, tokenizer: ChatTokenizer, tool_format: ToolFormat | None) -> None:
         self._tokenizer = tokenizer
         self._tool_format = tool_format
+        if tool_format is not None:
+            tool_format.attach(tokenizer)
         self._last: tuple[bytes, Described] = (b"", ([], ""))
 
     def describe(self, given: Any) -> Described:
@@ -147,6 +149,15 @@ class World:
     async def step(self, action: Action) -> Step:
         step: Step = await self.call(self._made.step, action, convert=step_of)
         return step
+
+    @property
+    def abandons(self) -> bool:
+        """Whether it may call a request off."""
+        return type(self._made).abandoned is not ToolEnv.abandoned
+
+    def abandoned(self) -> Awaitable[None]:
+        """Return when it calls the last request off."""
+        return self._made.abandoned()
 
     async def close(self) -> None:
         """Close the environment, if there is one, and give the thread back."""

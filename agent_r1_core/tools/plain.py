@@ -12,7 +12,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from agent_r1_core.contracts.context import SummaryRequest
-from agent_r1_core.contracts.env import Observation, Step
+from agent_r1_core.contracts.env import Observation, RequestOptions, Step
 from agent_r1_core.contracts.markup import Markup
 from agent_r1_core.trajectory import CallRecord
 
@@ -30,7 +30,7 @@ _EXACT = frozenset(map(id, (str, int, float, bool, type(None))))
 """Identities of classes: an author's class may have an equality and a hash of its own."""
 _SHORT = 2**62
 """Integers below it fit a float."""
-_OURS = frozenset(map(id, (Observation, Step, CallRecord, SummaryRequest)))
+_OURS = frozenset(map(id, (Observation, RequestOptions, Step, CallRecord, SummaryRequest)))
 
 
 class Unfit(Exception):

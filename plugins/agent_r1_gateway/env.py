@@ -51,7 +51,7 @@ class ProgramConfig(EnvConfig):
     file AGENT_R1_TASK. It runs in an empty temporary folder, so give paths as absolute ones."""
     function: str | None = None
     """`package.module:function`, sync or async; it gets an `Episode` and returns the result."""
-    format: ToolFormatBlock = ToolFormatBlock(name="hermes")
+    format: ToolFormatBlock = ToolFormatBlock(name="native")
     """How the model writes calls of the tools that requests bring: a tool format by name, or `{name: ..., option:
     value}`."""
     thinking: Thinking = "separate"
@@ -118,6 +118,7 @@ class ProgramEnv(ToolEnv):
         self._program: Program | None = None
         self._happened: asyncio.Queue[Asked | _Ended] = asyncio.Queue()
         self._history = History()
+        self._someone_left = asyncio.Event()
         self._asked: Asked | None = None
         self._place: Place | None = None
         self._turns = 0
@@ -169,15 +170,16 @@ class ProgramEnv(ToolEnv):
         """Start the program, and wait for its first request."""
         loop, config = asyncio.get_running_loop(), self.config
 
-        def later(what: Callable[[Any], None], value: Any) -> None:
+        def later(what: Callable[..., None], *values: Any) -> None:
             if not loop.is_closed():
-                loop.call_soon_threadsafe(what, value)
+                loop.call_soon_threadsafe(what, *values)
 
         self._gateway = shared_gateway()
         happened = self._happened
         self._line = line = Line(
             lambda asked: later(happened.put_nowait, asked),
             lambda value: later(self._earn, value),
+            lambda asked: later(self._someone_left.set),
             self._elsewhere,
         )
         self._gateway.open(line)
@@ -202,7 +204,7 @@ class ProgramEnv(ToolEnv):
         asked, place = self._asked, self._place
         if asked is None or place is None or self._line is None:
             raise EpisodeError("environment program got an action that nobody asked for")
-        calls, left = list[CallRecord](), asked.listeners == 0
+        calls, left = list[CallRecord](), action.abandoned or asked.listeners == 0
         withdrawn = left or self._is_untrained(asked.request)
         told = {"api": asked.api, "number": asked.number, "context": place.why, "retries": asked.retries}
         if left:
@@ -236,6 +238,12 @@ class ProgramEnv(ToolEnv):
             step = self._end(following.result, earned, withdrawn)
         step.calls, step.info, step.withdrawn = calls, info | step.info, withdrawn
         return step
+
+    async def abandoned(self) -> None:
+        """Return once every client of the request has left."""
+        while self._asked is None or self._asked.listeners:
+            self._someone_left.clear()
+            await self._someone_left.wait()
 
     async def close(self) -> None:
         """End the program; what it still asks is refused."""

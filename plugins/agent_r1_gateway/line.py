@@ -6,13 +6,18 @@ import asyncio
 import hashlib
 import json
 import secrets
+from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from agent_r1_gateway.forward import Elsewhere
 from agent_r1_gateway.wire import ChatRequest, Refused, Reply
+
+_KEPT = 1000
+"""Requests whose replies a retry can have."""
 
 
 @dataclass
@@ -24,6 +29,9 @@ class Asked:
     """Name of the dialect."""
     number: int
     """Counts the requests of the line, from 0; a retry is the same one."""
+    digest: bytes
+    """Of the body."""
+    idempotency_key: str = ""
     reply: Future[Reply] = field(default_factory=Future)
     listeners: int = 1
     """Connections that wait for the reply; 0: every client has left."""
@@ -51,22 +59,26 @@ class Line:
         self,
         answerer: Callable[[Asked], None],
         on_reward: Callable[[float], None] | None = None,
+        on_left: Callable[[Asked], None] = lambda asked: None,
         elsewhere: Callable[[str], Elsewhere | None] = lambda model: None,
     ) -> None:
-        """`answerer` gets each new request, and `on_reward` each reward that the program reports, both in the server's
-        thread; `elsewhere` says where a model is served that is not ours."""
+        """`answerer` gets each new request, `on_reward` each reward that the program reports, and `on_left` a request
+        that nobody waits for any more, all in the server's thread; `elsewhere` says where a model is served that is not
+        ours."""
         self.key = f"ar1-{secrets.token_hex(16)}"
         """The API key of the program."""
         self._answerer = answerer
         self._on_reward = on_reward
+        self._on_left = on_left
         self.elsewhere = elsewhere
-        self._asked: list[Asked] = []
+        self._numbers = count()
+        self._asked: deque[Asked] = deque()
         self._by_digest: dict[bytes, Asked] = {}
-        self._by_key: dict[str, bytes] = {}
+        self._by_key: dict[str, Asked] = {}
         self._ended: str | None = None
 
     def ask(self, request: ChatRequest, api: str, headers: Mapping[str, str]) -> Asked:
-        """Put a request through, or find the one that it repeats; whoever asks leaves `listeners` again.
+        """Put a request through, or find the one that it repeats; whoever asks calls `leave` in the end.
 
         Raises:
             Refused: the line has been closed, or an idempotency key came with another body before.
@@ -76,27 +88,39 @@ class Line:
         body = json.dumps(request.body, sort_keys=True, default=str).encode()
         digest = hashlib.blake2b(api.encode() + body, digest_size=16).digest()
         again = headers.get("x-stainless-retry-count", "0").strip() not in ("", "0")
-        own = headers.get("idempotency-key")
-        if own is not None:
-            known = self._by_key.setdefault(own, digest)
-            again = again or known in self._by_digest
-            if known != digest:
+        own = headers.get("idempotency-key", "")
+        repeated = self._by_key.get(own) or (self._by_digest.get(digest) if again else None)
+        if repeated is not None:
+            if repeated.digest != digest:
                 raise Refused("this Idempotency-Key came with another body before; use a new one", 409)
-        if again and digest in self._by_digest:
-            asked = self._by_digest[digest]
-            asked.retries += 1
-            asked.listeners += 1
-            return asked
-        asked = Asked(request, api, len(self._asked))
+            repeated.retries += 1
+            repeated.listeners += 1
+            return repeated
+        asked = self._by_digest[digest] = Asked(request, api, next(self._numbers), digest, own)
+        if own:
+            self._by_key[own] = asked
         self._asked.append(asked)
-        self._by_digest[digest] = asked
+        while len(self._asked) > _KEPT and self._asked[0].reply.done():
+            self._drop(self._asked.popleft())
         self._answerer(asked)
         return asked
+
+    def leave(self, asked: Asked) -> None:
+        """One that asked waits no longer."""
+        asked.listeners -= 1
+        if not asked.listeners and not asked.reply.done():
+            self._on_left(asked)
 
     def forget(self, asked: Asked) -> None:
         """There will be no reply, since every client has left; a retry of the request is a new one."""
         asked.refuse(Refused("the request was given up when its client left; send it again", 503, "api_error"))
-        self._by_digest = {digest: one for digest, one in self._by_digest.items() if one is not asked}
+        self._drop(asked)
+
+    def _drop(self, asked: Asked) -> None:
+        """A retry no longer finds the request."""
+        if self._by_digest.get(asked.digest) is asked:
+            del self._by_digest[asked.digest]
+        self._by_key.pop(asked.idempotency_key, None)
 
     def reward(self, value: Any) -> None:
         """Report a reward for the last turn.

@@ -69,9 +69,9 @@ async def _serve(resolved: ResolvedConfig, host: str, port: int, key: str | None
     try:
         await assembly.start()
         config = resolved.config
-        form = make_tool_format(resolved) or resolved.make("tool_format", ToolFormatBlock(name="hermes"))
+        form = make_tool_format(resolved) or resolved.make("tool_format", ToolFormatBlock(name="native"))
         served = Served(engine, assembly.tokenizer, form, config.engine.config.sampling, seed=config.seed)
-        line = Line(served.take)
+        line = Line(served.take, on_left=served.leave)
         line.key = key or line.key
         gateway.open(line)
         gateway.start()

@@ -100,7 +100,10 @@ class Gateway:
         asked_for = dialect.read(body)
         self._mention(asked_for, dialect)
         asked = line.ask(asked_for, dialect.NAME, request.headers)
-        reply = await _unless_left(request, asked)
+        try:
+            reply = await _unless_left(request, asked)
+        finally:
+            line.leave(asked)
         if not asked_for.stream:
             return JSONResponse(dialect.write(reply, asked_for))
         return StreamingResponse(_stream(dialect, reply, asked_for), media_type="text/event-stream")
@@ -187,7 +190,6 @@ async def _unless_left(request: Request, asked: Asked) -> Reply:
             raise ClientDisconnect
         return waiting.result()
     finally:
-        asked.listeners -= 1
         for task in (waiting, leaving):
             task.cancel()
             with suppress(asyncio.CancelledError, Refused):

@@ -27,7 +27,8 @@ class Served:
     thinking: Thinking = "separate"
     seed: int = 0
     _numbers: count[int] = field(default_factory=count)
-    _running: set[asyncio.Task[None]] = field(default_factory=set)
+    _running: dict[int, asyncio.Task[None]] = field(default_factory=dict)
+    """By the number of the request."""
 
     def __post_init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -37,10 +38,17 @@ class Served:
         """Answer a request; called in the server's thread."""
         self._loop.call_soon_threadsafe(self._begin, asked)
 
+    def leave(self, asked: Asked) -> None:
+        """Nobody waits for the reply any more; called in the server's thread."""
+        self._loop.call_soon_threadsafe(self._cancel, asked)
+
     def _begin(self, asked: Asked) -> None:
-        task = self._loop.create_task(self._answer(asked))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task = self._running[asked.number] = self._loop.create_task(self._answer(asked))
+        task.add_done_callback(lambda done: self._running.pop(asked.number))
+
+    def _cancel(self, asked: Asked) -> None:
+        if not asked.listeners and asked.number in self._running:
+            self._running[asked.number].cancel()
 
     async def _answer(self, asked: Asked) -> None:
         name = f"served/{next(self._numbers)}"

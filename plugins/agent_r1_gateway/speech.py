@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import secrets
+import random
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
 from itertools import groupby
 from typing import Literal
 
@@ -18,6 +19,7 @@ Thinking = Literal["separate", "text"]
 """Where a reply's reasoning goes: into the API's own field for it, or into the text, which every client keeps."""
 
 _END = "</think>"
+_RANDOM = random.Random()
 
 
 def messages_of(messages: Sequence[ChatMessage], form: ToolFormat | None) -> list[Message]:
@@ -53,6 +55,8 @@ def reply_of(
         thought, said = _split(said)
     calls: list[ToolCall] = []
     if form is not None and request.tools:
+        form = copy(form)
+        form.bind(request.tools)
         parsed = form.parse(said)
         calls = parsed.calls
         if calls and parsed.text is not None:
@@ -64,7 +68,7 @@ def reply_of(
         said = said.rstrip().removesuffix(stopped_by)
     tokens = zip(action.ids, action.logprobs, strict=False) if request.logprobs else ()
     return Reply(
-        id=secrets.token_hex(12),
+        id=_new_id(),
         created=int(time.time()),
         text=_clean(said),
         thinking=_clean(thought),
@@ -106,7 +110,12 @@ def _split(said: str) -> tuple[str, str]:
 
 def _call(call: ToolCall) -> Call:
     arguments = _clean(json.dumps(call.arguments, ensure_ascii=False))
-    return Call(_clean(call.name), read_arguments(arguments), f"call_{secrets.token_hex(10)}")
+    return Call(_clean(call.name), read_arguments(arguments), f"call_{_new_id()}")
+
+
+def _new_id() -> str:
+    """Unique; asks the system for nothing, where this thread would wait for its turn again."""
+    return f"{_RANDOM.getrandbits(96):024x}"
 
 
 def _clean(text: str) -> str:

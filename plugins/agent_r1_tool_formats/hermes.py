@@ -65,9 +65,13 @@ class Hermes(ToolFormat):
 def _read(body: str) -> ToolCall | str:
     """The call in a tag's JSON, or the sentence that says what is wrong with it."""
     try:
-        value = json.loads(body)
+        return read_call(json.loads(body))
     except (ValueError, RecursionError):
         return 'a tool call is not valid JSON; write {"name": ..., "arguments": {...}}'
+
+
+def read_call(value: Any) -> ToolCall | str:
+    """The call that a JSON value is, or the sentence that says what is wrong with it."""
     name = value.get("name") if isinstance(value, dict) else None
     if not isinstance(name, str) or not name:
         return 'a tool call names no tool; write {"name": ..., "arguments": {...}}'

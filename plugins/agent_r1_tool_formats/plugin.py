@@ -1,4 +1,4 @@
-"""Declares the tool formats `hermes` and `search_tags`."""
+"""Declares the tool formats `hermes`, `native` and `search_tags`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ def register_tool_formats() -> Iterable[ToolFormatSpec]:
             "hermes",
             "agent_r1_tool_formats.hermes:Hermes",
             "JSON calls in <tool_call> tags, as Hermes and Qwen models write them",
+        ),
+        ToolFormatSpec(
+            "native",
+            "agent_r1_tool_formats.native:Native",
+            "Calls as the model's own templates write and read them; hermes for a model without a response template",
         ),
         ToolFormatSpec(
             "search_tags",

@@ -108,6 +108,8 @@ def retries(client: Client) -> None:
 def asks_twice(client: Client) -> None:
     client.ask([user("one")])
     client.ask([user("one")])
+    client.ask([user("one")], {"idempotency-key": "a"})
+    client.ask([user("one")], {"idempotency-key": "b"})
 
 
 def changes_its_tools(client: Client) -> None:
@@ -124,16 +126,18 @@ PROGRAMS = {
     edits_its_past: [0, 0, 1, 2],
     has_two_sub_agents: None,
     retries: [0, 0],
-    asks_twice: [0, 1],
+    asks_twice: [0, 1, 2, 3],
     changes_its_tools: [0, 1],
 }
 """Of each, the segments of its turns."""
 
 
-def played(program: Callable[[Client], None], engine: ScriptedPolicy, monkeypatch: pytest.MonkeyPatch) -> Trajectory:
+def played(
+    program: Callable[[Client], None], engine: ScriptedPolicy, monkeypatch: pytest.MonkeyPatch, **settings: Any
+) -> Trajectory:
     monkeypatch.setattr("agent_r1_gateway.env.function_named", lambda name: lambda episode: program(Client(episode)))
     env = partial(ProgramEnv, ProgramEnv.Config(function="a:b"))
-    result = play_programs(env, engine, [Task("q", "?")], Hermes())
+    result = play_programs(env, engine, [Task("q", "?")], Hermes(), **settings)
     assert not result.dropped, result.dropped[0].reason
     return result.trajectories[0]
 
@@ -164,11 +168,15 @@ def test_the_tools_of_a_request_are_read_with_it(monkeypatch):
     assert [turn.text for turn in trajectory.turns] == ["yes", "no"]
 
 
-def test_nothing_is_trained_of_a_reply_that_nobody_reads(monkeypatch):
+@pytest.mark.parametrize(("deterministic", "seconds"), [(False, 3600), (True, 0.6)])
+def test_nothing_is_trained_of_a_reply_that_nobody_reads(monkeypatch, deterministic, seconds):
+    """Its generation is cancelled, but in deterministic mode."""
+
     class Slow(ScriptedPolicy):
         async def generate(self, request):
-            await asyncio.sleep(0.6 if len(self.requests) == 1 else 0)
-            return await super().generate(request)
+            generation = await super().generate(request)
+            await asyncio.sleep(seconds if len(self.requests) == 2 else 0)
+            return generation
 
     def leaves(client: Client) -> None:
         history = [user("one"), client.ask([user("one")])]
@@ -177,7 +185,7 @@ def test_nothing_is_trained_of_a_reply_that_nobody_reads(monkeypatch):
         client.ask([*history, user("three")])
 
     engine = Slow(lambda cue: f"answer {len(engine.requests)}")
-    trajectory = played(leaves, engine, monkeypatch)
+    trajectory = played(leaves, engine, monkeypatch, deterministic=deterministic)
     assert len(engine.requests) == 3
     assert [turn.segment for turn in trajectory.turns] == [0, 0]
     assert trajectory.turns[0].info["left_out"][0]["why"] == "its client left"

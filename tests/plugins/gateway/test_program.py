@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import textwrap
 import threading
 from pathlib import Path
 
 import pytest
+from agent_r1_gateway.speech import reply_of
+from agent_r1_gateway.wire import ChatMessage, ChatRequest
+from agent_r1_tool_formats.search_tags import SearchTags
 
-from agent_r1_core import EndStatus
+from agent_r1_core import Action, EndStatus
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
 
@@ -334,6 +338,10 @@ def test_a_command_gets_its_task_in_four_ways_and_prints_its_result(play_one, tm
     assert trajectory.turns[0].info["output"].startswith("asking\n")
 
 
+SLEEP = ["sleep", f"77.{os.getpid()}"]
+"""No other test's."""
+
+
 @pytest.mark.parametrize(
     ("code", "status", "reason"),
     [
@@ -343,7 +351,7 @@ def test_a_command_gets_its_task_in_four_ways_and_prints_its_result(play_one, tm
         ("import signal; signal.signal(15, signal.SIG_IGN)\nwhile True: ask('Hi')", EndStatus.TRUNCATED, "max_turns"),
         ("ask('Hi')\nfor _ in range(20000): print('x' * 99)", EndStatus.TERMINATED, "env"),
         (
-            "import subprocess; subprocess.Popen(['sleep', '77'])\nask('Hi'); print(1)",
+            f"import subprocess; subprocess.Popen({SLEEP})\nask('Hi'); print(1)",
             EndStatus.TERMINATED,
             "env",
         ),
@@ -355,8 +363,8 @@ def test_a_command_that_misbehaves_ends_with_its_reason(play_one, tmp_path, code
     trajectory = play_one(command=command(tmp_path, code), timeout=1 if "600" in code else 60, max_turns=3)
     assert status is None or trajectory.status is status, trajectory.reason
     assert reason in trajectory.reason
-    if "'77'" in code:
-        assert not _running("sleep\x0077")
+    if str(SLEEP) in code:
+        assert not _running("\0".join(SLEEP))
 
 
 def _running(wanted: str) -> bool:
@@ -381,3 +389,12 @@ def test_256_functions_at_once_are_kept_apart(play):
     result = play(run, script=lambda cue: cue.prompt.rpartition("I am ")[2].partition("<")[0], tasks=tasks)
     assert [one.answer for one in result.trajectories] == [task.id for task in tasks]
     assert all(len(one.segments) == 1 and len(one.turns) == 3 for one in result.trajectories)
+
+
+def test_a_format_learns_the_tools_of_each_request():
+    properties = {"who": {"type": "string"}}
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"properties": properties}}}
+    request, form = ChatRequest("policy", (ChatMessage("user", "Hi"),), (tool,)), SearchTags()
+    reply = reply_of(Action("<search>Karimo</search>"), request, form, str, "separate")
+    assert [(call.name, call.arguments) for call in reply.calls] == [("look", {"who": "Karimo"})]
+    assert form.parse("<search>it</search>").calls[0].name == "search", "requests share the format itself"

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -34,7 +35,7 @@ def served(policy: ScriptedPolicy, work: Callable[[Client], Any]) -> Any:
     async def run() -> Any:
         tokenizer = ChatTokenizer(tiny_tokenizer())
         answers = Served(policy, tokenizer, Hermes(), Sampling(max_new_tokens=40))
-        gateway, line = Gateway(), Line(answers.take)
+        gateway, line = Gateway(), Line(answers.take, on_left=answers.leave)
         gateway.open(line)
         gateway.start()
         try:
@@ -50,6 +51,24 @@ def test_requests_are_answered_at_once_and_each_by_itself() -> None:
     history = [user("one"), {"role": "assistant", "content": "What I never said."}, user("two")]
     assert served(policy, lambda client: client.ask(history)["content"]) == "heard 2"
     assert len(policy.released) == 1
+
+
+def test_a_client_that_leaves_cancels_its_generation() -> None:
+    cancelled = threading.Event()
+
+    class Slow(ScriptedPolicy):
+        async def generate(self, request: Any) -> Any:
+            try:
+                return await asyncio.sleep(3600)
+            finally:
+                cancelled.set()
+
+    def leaves(client: Client) -> bool:
+        with pytest.raises(httpx2.ReadTimeout):
+            client.http.post("chat/completions", json={"model": "policy", "messages": [user("Hi")]}, timeout=0.2)
+        return cancelled.wait(30)
+
+    assert served(Slow([""]), leaves)
 
 
 def test_what_the_engine_refuses_is_the_requests_fault() -> None:

@@ -1,4 +1,4 @@
-"""The formats `hermes` and `search_tags`: the contract of tool formats, and what each reads and writes."""
+"""The formats `hermes`, `native` and `search_tags`: the contract of tool formats, and what each reads and writes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 from agent_r1_tool_formats.hermes import Hermes
+from agent_r1_tool_formats.native import Native
 from agent_r1_tool_formats.search_tags import SearchTags
 
 from agent_r1_core import ToolCall
-from agent_r1_core.errors import ConfigError
-from agent_r1_core.testing import ToolFormatContract
+from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core.errors import ConfigError, ModelError
+from agent_r1_core.testing import ToolFormatContract, tiny_tokenizer
+from agent_r1_core.testing.model import CHAT_TEMPLATE
 
 
 class TestHermes(ToolFormatContract):
@@ -110,3 +113,66 @@ def test_a_search_calls_the_one_tool_by_its_first_text_argument():
 def test_a_tool_that_cannot_be_called_is_a_configuration_error(options, schemas, sentence):
     with pytest.raises(ConfigError, match=sentence):
         SearchTags(SearchTags.Config(**options)).bind(schemas)
+
+
+RESPONSES = {
+    "defaults": {"role": "assistant"},
+    "start_anchor": "<|im_start|>assistant\n",
+    "fields": {
+        "content": {"repeats": True, "join": ""},
+        "tool_calls": {
+            "open_pattern": "\\[\\[call (?P<name>\\w+)",
+            "close": "]]",
+            "content": "kv-lines",
+            "content_args": {"line_sep": ";", "kv_sep": "="},
+            "repeats": True,
+            "transform": {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}},
+        },
+    },
+}
+"""As a model's tokenizer has it whose calls look like `[[call add a=1;b=2]]`."""
+CHAT = CHAT_TEMPLATE.replace(
+    "message['content'] + '<|im_end|>\\n'",
+    "message['content'] + calls(message) + '<|im_end|>\\n'",
+)
+CALLS = """\
+{%- macro calls(message) -%}
+{%- for call in message['tool_calls'] or [] -%}
+{{- '[[call ' + call['function']['name'] + ' ' -}}
+{%- for name, value in call['function']['arguments'].items() -%}{{- name ~ '=' ~ value ~ ';' -}}{%- endfor -%}
+{{- ']]' -}}
+{%- endfor -%}
+{%- endmacro -%}
+"""
+
+
+def native(responses: Any = RESPONSES) -> tuple[Native, ChatTokenizer]:
+    raw = tiny_tokenizer(CALLS + CHAT)
+    raw.response_template = responses
+    form, tokenizer = Native(), ChatTokenizer(raw)
+    form.attach(tokenizer)
+    return form, tokenizer
+
+
+class TestNative(ToolFormatContract):
+    component = Native
+    malformed = TestHermes.malformed
+
+
+def test_a_models_own_calls_are_written_and_read():
+    form, tokenizer = native()
+    form.bind([{"function": {"name": "add", "parameters": {"properties": {"a": {"type": "integer"}}}}}])
+    parsed = form.parse("<think>[[call no]]</think>I add.\n[[call add a=1;b=2]] [[call add a=x]]")
+    assert parsed.calls == [ToolCall("add", {"a": 1, "b": "2"}), ToolCall("add", {"a": "x"})]
+    assert parsed.text == "I add."
+    assert form.render_call(parsed.calls[0]) == "[[call add a=1;b=2;]]"
+    assert tokenizer.template.agrees_with(form)
+    assert "<tool_call>" not in form.system_prompt([WIKI], "Answer.")
+
+
+def test_a_response_template_that_never_ends_is_refused(monkeypatch):
+    monkeypatch.setattr("agent_r1_tool_formats.native._SECONDS", 0.5)
+    slow = {**RESPONSES, "fields": {"content": {}, "tool_calls": {"open_pattern": "(a|aa)+$", "close": "]]"}}}
+    form, _ = native(slow)
+    with pytest.raises(ModelError, match="took longer than"):
+        form.parse("a" * 80 + "b")
