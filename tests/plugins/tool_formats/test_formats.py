@@ -167,7 +167,7 @@ def test_a_models_own_calls_are_written_and_read():
     assert parsed.text == "I add."
     assert form.render_call(parsed.calls[0]) == "[[call add a=1;b=2;]]"
     assert tokenizer.template.agrees_with(form)
-    assert "<tool_call>" not in form.system_prompt(ToolFormatContract.schemas, "Answer.")
+    assert "<tool_call>" not in form.system_prompt([WIKI], "Answer.")
 
 
 def test_a_response_template_that_never_ends_is_refused(monkeypatch):
