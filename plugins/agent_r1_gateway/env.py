@@ -207,6 +207,7 @@ class ProgramEnv(ToolEnv):
         calls, left = list[CallRecord](), action.abandoned or asked.listeners == 0
         withdrawn = left or self._is_untrained(asked.request)
         told = {"api": asked.api, "number": asked.number, "context": place.why, "retries": asked.retries}
+        told |= {} if place.after is None else {"after": place.after}
         if left:
             self._line.forget(asked)
             self._left_out.append(told | {"why": "its client left"})

@@ -16,9 +16,9 @@ export function requestOf(turn) {
 
 /** Why a segment begins with this turn, or null: "new segment: other tools". */
 export function segmentBegan(turn) {
-  const why = asked(turn)?.context;
+  const { context: why, after } = asked(turn) ?? {};
   if (typeof why !== "string") return null;
-  return `new segment: ${why === "continues" ? "the request continues an earlier action" : why}`;
+  return `new segment: ${why === "continues" ? `the request goes on behind turn ${after}` : why}`;
 }
 
 /** The info that is not shown here. */

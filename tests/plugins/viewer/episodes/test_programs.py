@@ -47,7 +47,7 @@ def test_turns_name_their_requests_and_segments_say_why_they_began(
 
     requests = page.locator(".turn > header .request").all_inner_texts()
     assert requests == [f"request {number} · Chat Completions" for number in (0, 1, 3, 4)]
-    began = ["new segment: other tools", "new segment: the request continues an earlier action"]
+    began = ["new segment: other tools", "new segment: the request goes on behind turn 0"]
     assert page.locator(".break strong").all_inner_texts() == began
     page.locator(".turn .left-out summary").click()
     left_out = ["1 request without a turn", "request 2 · Chat Completions: untrained", "A title"]
