@@ -57,7 +57,7 @@ def test_a_program_with_a_tool_is_one_segment_of_sampled_ids(play_one, tokenizer
     ]
     assert trajectory.total_reward == second.reward == 0.5
     assert second.info["found"] == 1
-    assert second.info["request"] == {"api": "chat", "number": 1, "context": "continues", "retries": 0}
+    assert second.info["request"] == {"api": "chat", "number": 1, "context": "continues", "retries": 0, "after": 0}
 
 
 @pytest.mark.parametrize(
