@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -200,7 +201,7 @@ def test_a_result_that_spells_control_tokens(play, gateway):
     if not gateway.controls:
         pytest.skip("not offered: the texts of control tokens")
 
-    def told(text: str):
+    def told(text: str) -> tuple[Any, list[Any], int]:
         with play(call("look", who="Karimo"), say("Tavelo it is.")) as program:
             talk = program.talk(tools=["look"])
             first = talk.ask("Where?")
