@@ -1,0 +1,95 @@
+"""Clients from their packages, in environments of their own, which all tests of a run share."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_r1_gateway.env import ProgramEnv
+from agent_r1_gateway.testing import play_programs
+from agent_r1_tool_formats.hermes import Hermes
+from warm_python import warm_python
+
+from agent_r1_core import Task
+from agent_r1_core.rollout import RolloutResult
+
+from .checks import Counts, RecordingPolicy, counted
+
+HERE = Path(__file__).parent
+PROGRAMS = HERE / "programs"
+MOST_SECONDS = 600
+"""For an installation."""
+LIBRARIES = "import agents, anthropic, openai, pydantic_ai, pydantic_ai.models.openai"
+
+
+def install(*command: object) -> None:
+    words = [str(word) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=MOST_SECONDS)
+    assert done.returncode == 0, f"{words} exited with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.fixture(scope="session")
+def environments(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the environments; `AGENT_R1_TEST_CLIENTS` names one that outlasts the run."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = Path(os.environ.get("AGENT_R1_TEST_CLIENTS", shared / "clients"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def made(folder: Path, wanted: Path, make: Callable[[Path], None]) -> Path:
+    """The environment in `folder` with what the file `wanted` lists; one worker makes it, and the others wait."""
+    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ready, text = folder / "ready", wanted.read_text()
+        if not ready.exists() or ready.read_text() != text:
+            make(folder)
+            ready.write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def client_python(environments: Path) -> Path:
+    """A Python with the clients, and without agent-r1."""
+
+    def make(folder: Path) -> None:
+        venv.create(folder, with_pip=False, clear=True)
+        python = folder / "bin" / "python"
+        pip = [sys.executable, "-m", "pip", "--python", python, "--quiet", "--disable-pip-version-check"]
+        install(*pip, "install", "--only-binary", ":all:", "--requirement", HERE / "requirements.txt")
+
+    return made(environments / "python", HERE / "requirements.txt", make) / "bin" / "python"
+
+
+@pytest.fixture(scope="session")
+def warm_client_python(client_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The same, which has imported the clients already."""
+    with warm_python(tmp_path_factory.mktemp("warm_clients"), client_python, LIBRARIES) as command:
+        yield command
+
+
+def played(command: Sequence[object], script: Any, tasks: Sequence[Task], **options: Any) -> tuple[RolloutResult, Counts]:
+    """What a command plays, and what became of the tokens; `options` are those of the environment.
+
+    Raises:
+        AssertionError: an episode failed, or an action is not what was sampled.
+    """
+    config = ProgramEnv.Config(command=[str(word) for word in command], **options)
+    policy = RecordingPolicy(script)
+    result = play_programs(partial(ProgramEnv, config), policy, tasks, Hermes(), max_episodes=8)
+    assert not result.dropped, result.dropped[0].reason
+    counts = Counts()
+    for trajectory in result.trajectories:
+        (key,) = (key for key in policy.sampled if key.rpartition("/")[0].endswith(trajectory.id))
+        counts += counted(trajectory, policy.sampled.pop(key))
+    assert not policy.sampled, "tokens were sampled and left out"
+    return result, counts
