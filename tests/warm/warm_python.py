@@ -4,7 +4,7 @@ once instead of after six seconds of imports.
 `warm_python` makes a command that takes what `python` takes: a file, `-c` or `-m`, after `-P`, `-I` or `-S`. It passes
 arguments, folder, environment, open files, SIGINT and SIGTERM on, and ends as the program does; who kills it kills the
 program. In the program `sys.executable` is the command, so that what it starts is warm too. As a script this file is
-the process that forks: `warm_python.py SOCKET COMMAND LIBRARIES`. It needs Linux.
+the process that forks: `warm_python.py SOCKET COMMAND`. It needs Linux.
 """
 
 from __future__ import annotations
@@ -53,31 +53,31 @@ sys.exit(code)
 """
 
 
-LIBRARIES = """
-from agent_r1_transformers.engine import TransformersEngine
-from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, Qwen2ForCausalLM
-from agent_r1_cli.main import main
-from agent_r1_core.training.trainer import Trainer
-"""
-"""What programs spend their time importing; nothing that starts threads."""
-
-
 @contextmanager
-def warm_python(folder: Path, python: Path | str = sys.executable, libraries: str = LIBRARIES) -> Iterator[Path]:
-    """The command, for as long as the context lasts; `folder` is empty, and `libraries` is what `python` imports."""
+def warm_python(folder: Path) -> Iterator[Path]:
+    """The command, for as long as the context lasts; `folder` is empty."""
     command, address = folder / "python", str(folder / "socket")
-    command.write_text(COMMAND.format(python=python, address=address))
+    command.write_text(COMMAND.format(python=sys.executable, address=address))
     command.chmod(0o755)
-    server = [str(python), __file__, address, str(command), libraries]
+    server = [sys.executable, __file__, address, str(command)]
     calm = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(server, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder, env=calm) as process:
         assert process.stdout.readline() == b"ready\n"
         yield command
 
 
-def serve(address: str, command: str, libraries: str) -> None:
+def preload() -> None:
+    """Import what programs spend their time importing; nothing that starts threads."""
+    from agent_r1_transformers.engine import TransformersEngine  # noqa: F401
+    from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, Qwen2ForCausalLM  # noqa: F401
+
+    from agent_r1_cli.main import main  # noqa: F401
+    from agent_r1_core.training.trainer import Trainer  # noqa: F401
+
+
+def serve(address: str, command: str) -> None:
     """Fork for every call, until who started this has ended."""
-    exec(libraries, {})
+    preload()
     gc.freeze()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(address)

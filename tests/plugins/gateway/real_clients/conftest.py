@@ -8,7 +8,10 @@ import subprocess
 import sys
 import venv
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from functools import partial
+from multiprocessing.connection import Client
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,6 @@ import pytest
 from agent_r1_gateway.env import ProgramEnv
 from agent_r1_gateway.testing import play_programs
 from agent_r1_tool_formats.hermes import Hermes
-from warm_python import warm_python
 
 from agent_r1_core import Task
 from agent_r1_core.rollout import RolloutResult
@@ -27,7 +29,6 @@ HERE = Path(__file__).parent
 PROGRAMS = HERE / "programs"
 MOST_SECONDS = 600
 """For an installation."""
-LIBRARIES = "import agents, anthropic, openai, pydantic_ai, pydantic_ai.models.openai"
 
 
 def install(*command: object) -> None:
@@ -70,20 +71,37 @@ def client_python(environments: Path) -> Path:
     return made(environments / "python", HERE / "requirements.txt", make) / "bin" / "python"
 
 
-@pytest.fixture(scope="session")
-def warm_client_python(client_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The same, which has imported the clients already."""
-    with warm_python(tmp_path_factory.mktemp("warm_clients"), client_python, LIBRARIES) as command:
-        yield command
+@contextmanager
+def many(command: Sequence[object], folder: Path) -> Iterator[Callable[[Any], Any]]:
+    """A function that lets one process of a program play each episode, in a thread of its own."""
+    socket = str(folder / "socket")
+
+    def run(episode: Any) -> Any:
+        given = asdict(replace(episode, reward=None))
+        del given["reward"]
+        with Client(socket, "AF_UNIX") as program:
+            program.send(given)
+            answer, failure = program.recv()
+        assert failure is None, failure
+        return {"answer": answer}
+
+    words = [str(word) for word in (*command, "--listen", socket)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            yield run
+        finally:
+            process.kill()
 
 
-def played(command: Sequence[object], script: Any, tasks: Sequence[Task], **options: Any) -> tuple[RolloutResult, Counts]:
-    """What a command plays, and what became of the tokens; `options` are those of the environment.
+def played(script: Any, tasks: Sequence[Task], **options: Any) -> tuple[RolloutResult, Counts]:
+    """What a program plays, and what became of the tokens; `options` are those of the environment.
 
     Raises:
         AssertionError: an episode failed, or an action is not what was sampled.
     """
-    config = ProgramEnv.Config(command=[str(word) for word in command], **options)
+    config = ProgramEnv.Config(**options)
     policy = RecordingPolicy(script)
     result = play_programs(partial(ProgramEnv, config), policy, tasks, Hermes(), max_episodes=8)
     assert not result.dropped, result.dropped[0].reason

@@ -29,7 +29,8 @@ CALL = '<think>\nI look.\n</think>\n\nA moment.\n<tool_call>\n{"name": "look_up"
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_client_plays_with_its_tool(client: str, client_python: Path) -> None:
     program, *arguments = CLIENTS[client]
-    result, counts = played([client_python, PROGRAMS / program, *arguments], [CALL, "In Tavelo."], [TASK])
+    command = [str(client_python), str(PROGRAMS / program), *arguments]
+    result, counts = played([CALL, "In Tavelo."], [TASK], command=command)
     (trajectory,) = result.trajectories
     assert (trajectory.status, trajectory.answer) == (EndStatus.TERMINATED, "In Tavelo.")
     assert [(call.name, call.arguments) for call in trajectory.turns[0].calls] == [("look_up", {"name": "Karimo"})]

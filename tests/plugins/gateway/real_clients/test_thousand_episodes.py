@@ -12,8 +12,7 @@ import pytest
 from agent_r1_core import Task
 from agent_r1_core.testing import Cue
 
-from .checks import Counts
-from .conftest import PROGRAMS, played
+from .conftest import PROGRAMS, many, played
 from .test_python_clients import CLIENTS
 
 pytestmark = [pytest.mark.installed, pytest.mark.slow]
@@ -42,10 +41,14 @@ def script(cue: Cue) -> str:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_every_sampled_token_is_trained_once_and_none_is_encoded_again(client: str, warm_client_python: Path) -> None:
+def test_every_sampled_token_is_trained_once_and_none_is_encoded_again(
+    client: str, client_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program, *arguments = CLIENTS[client]
     tasks = [Task(f"t{number}", "Where was Karimo born?", seed=number) for number in range(1, EPISODES + 1)]
-    result, counts = played([warm_client_python, PROGRAMS / program, *arguments], script, tasks)
+    with many([client_python, PROGRAMS / program, *arguments], tmp_path) as run:
+        monkeypatch.setattr("agent_r1_gateway.env.function_named", lambda name: run)
+        result, counts = played(script, tasks, function="a:client")
     print(client, counts)
     assert counts.episodes == EPISODES
     assert counts.trained_once == counts.sampled > 0

@@ -4,16 +4,15 @@ import sys
 from typing import Any
 
 import anthropic
-from born import DESCRIPTION, MOST_CALLS, PARAMETERS, QUESTIONS, called, most_tokens, say
+from episodes import DESCRIPTION, MOST_CALLS, PARAMETERS, Episode, called, play
 
-STREAM = sys.argv[1:]
 TOOLS: list[Any] = [{"name": "look_up", "description": DESCRIPTION, "input_schema": PARAMETERS}]
 
 
-def ask(client: anthropic.Anthropic, messages: list[Any]) -> tuple[str, bool]:
+def ask(client: anthropic.Anthropic, messages: list[Any], most_tokens: int) -> tuple[str, bool]:
     """What the model says, and whether it calls."""
-    asked: Any = {"model": "claude-opus-4-5", "messages": messages, "tools": TOOLS, "max_tokens": most_tokens()}
-    if STREAM:
+    asked: Any = {"model": "policy", "messages": messages, "tools": TOOLS, "max_tokens": most_tokens}
+    if "stream" in sys.argv:
         with client.messages.stream(**asked) as stream:
             message: Any = stream.get_final_message()
     else:
@@ -29,16 +28,17 @@ def ask(client: anthropic.Anthropic, messages: list[Any]) -> tuple[str, bool]:
     return "".join(block.text for block in message.content if block.type == "text"), bool(results)
 
 
-def main() -> str | None:
+def run(episode: Episode) -> str | None:
     """The last answer."""
-    client, messages, answer = anthropic.Anthropic(), list[Any](), None
-    for question in QUESTIONS:
-        messages.append({"role": "user", "content": question})
-        for _ in range(MOST_CALLS):
-            answer, calls = ask(client, messages)
-            if not calls:
-                break
+    messages, answer = list[Any](), None
+    with anthropic.Anthropic(base_url=episode.anthropic_base_url, api_key=episode.api_key) as client:
+        for question in episode.questions:
+            messages.append({"role": "user", "content": question})
+            for _ in range(MOST_CALLS):
+                answer, calls = ask(client, messages, episode.most_tokens())
+                if not calls:
+                    break
     return answer
 
 
-say(main())
+play(run)

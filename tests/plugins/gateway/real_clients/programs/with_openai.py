@@ -4,16 +4,16 @@ import sys
 from typing import Any
 
 import openai
-from born import DESCRIPTION, MOST_CALLS, PARAMETERS, QUESTIONS, called, most_tokens, say
+from episodes import DESCRIPTION, MOST_CALLS, PARAMETERS, Episode, called, play
 
-API, *STREAM = sys.argv[1:]
+STREAM = "stream" in sys.argv
 FUNCTION = {"name": "look_up", "description": DESCRIPTION, "parameters": PARAMETERS, "strict": True}
 
 
-def chat(client: openai.OpenAI, messages: list[Any]) -> tuple[str | None, bool]:
+def chat(client: openai.OpenAI, messages: list[Any], most_tokens: int) -> tuple[str | None, bool]:
     """What the model says, and whether it calls."""
     asked: Any = {"model": "gpt-5", "messages": messages, "tools": [{"type": "function", "function": FUNCTION}]}
-    asked["max_completion_tokens"] = most_tokens()
+    asked["max_completion_tokens"] = most_tokens
     if STREAM:
         with client.chat.completions.stream(**asked) as stream:
             message: Any = stream.get_final_completion().choices[0].message
@@ -26,13 +26,14 @@ def chat(client: openai.OpenAI, messages: list[Any]) -> tuple[str | None, bool]:
     return message.content, bool(message.tool_calls)
 
 
-def responses(client: openai.OpenAI, items: list[Any]) -> tuple[str | None, bool]:
+def responses(client: openai.OpenAI, items: list[Any], most_tokens: int) -> tuple[str | None, bool]:
     """What the model says, and whether it calls."""
     asked: Any = {"model": "gpt-5", "input": items, "tools": [{"type": "function", **FUNCTION}], "store": False}
-    asked |= {"max_output_tokens": most_tokens(), "include": ["reasoning.encrypted_content"]}
+    asked |= {"max_output_tokens": most_tokens, "include": ["reasoning.encrypted_content"]}
     if STREAM:
         with client.responses.stream(**asked) as stream:
-            response: Any = stream.get_final_response()
+            *_, last = stream
+        response: Any = last.response
     else:
         response = client.responses.create(**asked)
     items += response.output
@@ -43,21 +44,21 @@ def responses(client: openai.OpenAI, items: list[Any]) -> tuple[str | None, bool
     return response.output_text, bool(calls)
 
 
-def main() -> str | None:
+def run(episode: Episode) -> str | None:
     """The last answer."""
-    ask, client = {"chat": chat, "responses": responses}[API], openai.OpenAI()
-    conversation: list[Any] = []
-    answer = None
-    for question in QUESTIONS:
-        conversation.append({"role": "user", "content": question})
-        for _ in range(MOST_CALLS):
-            answer, calls = ask(client, conversation)
-            if not calls:
-                break
+    ask = chat if "chat" in sys.argv else responses
+    conversation, answer = list[Any](), None
+    with openai.OpenAI(base_url=episode.base_url, api_key=episode.api_key) as client:
+        for question in episode.questions:
+            conversation.append({"role": "user", "content": question})
+            for _ in range(MOST_CALLS):
+                try:
+                    answer, calls = ask(client, conversation, episode.most_tokens())
+                except openai.LengthFinishReasonError:  # the helper for streams of Chat gives no message that was cut
+                    return None
+                if not calls:
+                    break
     return answer
 
 
-try:
-    say(main())
-except openai.LengthFinishReasonError:  # the helper for streams of Chat gives no message that was cut
-    say(None)
+play(run)

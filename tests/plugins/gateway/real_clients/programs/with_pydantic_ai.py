@@ -1,27 +1,31 @@
 """An agent of `pydantic-ai` on Chat Completions, with a function as a tool."""
 
-import born
+import asyncio
+
+from episodes import MOST_CALLS, Episode, look_up, play
+from openai import AsyncOpenAI
 from pydantic_ai import Agent, ModelSettings, UsageLimits
 from pydantic_ai.exceptions import AgentRunError
 from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
 
 
-def main() -> str | None:
+async def ask(episode: Episode) -> str | None:
     """The last answer."""
-    agent = Agent(OpenAIChatModel("gpt-5"), instructions="Look people up.", tools=[born.look_up], retries=3)
-    history, answer = None, None
-    for question in born.QUESTIONS:
-        result = agent.run_sync(
-            question,
-            message_history=history,
-            model_settings=ModelSettings(max_tokens=born.most_tokens()),
-            usage_limits=UsageLimits(request_limit=born.MOST_CALLS),
-        )
-        history, answer = result.all_messages(), result.output
-    return answer
+    async with AsyncOpenAI(base_url=episode.base_url, api_key=episode.api_key) as client:
+        model = OpenAIChatModel("gpt-5", provider=OpenAIProvider(openai_client=client))
+        agent = Agent(model, instructions="Look people up.", tools=[look_up], retries=3)
+        history, answer = None, None
+        for question in episode.questions:
+            settings, limits = ModelSettings(max_tokens=episode.most_tokens()), UsageLimits(request_limit=MOST_CALLS)
+            try:
+                result = await agent.run(
+                    question, message_history=history, model_settings=settings, usage_limits=limits
+                )
+            except AgentRunError:  # too many calls, or a reply that the library cannot read
+                return None
+            history, answer = result.all_messages(), result.output
+        return answer
 
 
-try:
-    born.say(main())
-except AgentRunError:  # too many calls, or a reply that the library cannot read
-    born.say(None)
+play(lambda episode: asyncio.run(ask(episode)))
