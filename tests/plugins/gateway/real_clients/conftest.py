@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -69,6 +70,25 @@ def client_python(environments: Path) -> Path:
         install(*pip, "install", "--only-binary", ":all:", "--requirement", HERE / "requirements.txt")
 
     return made(environments / "python", HERE / "requirements.txt", make) / "bin" / "python"
+
+
+@pytest.fixture(scope="session")
+def client_path(environments: Path) -> str:
+    """A search path with the coding agents; without npm a test is skipped, and fails in CI."""
+    if shutil.which("npm") is None:
+        reason = "there is no npm to install the coding agents with; install Node.js"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+    def make(folder: Path) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        shutil.copy(HERE / "package.json", folder)
+        install("npm", "install", "--prefix", folder, "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error")
+
+    binaries = made(environments / "npm", HERE / "package.json", make) / "node_modules" / ".bin"
+    return f"{binaries}{os.pathsep}{os.environ['PATH']}"
 
 
 @contextmanager
