@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
-from multiprocessing.connection import Client
+from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +24,17 @@ from agent_r1_gateway.testing import play_programs
 from agent_r1_tool_formats.hermes import Hermes
 
 from agent_r1_core import Task
+from agent_r1_core.assembly.model_source import BUNDLED
 from agent_r1_core.rollout import RolloutResult
 
 from .checks import Counts, RecordingPolicy, counted
+from .clients import Client
 
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "programs"
+FILE = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", re.DOTALL)
+POSITIONS = 32_768
+"""Coding agents begin with up to 30,000 bytes; the bundled model is made for 2,048 tokens."""
 MOST_SECONDS = 600
 """For an installation."""
 
@@ -85,10 +92,41 @@ def client_path(environments: Path) -> str:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         shutil.copy(HERE / "package.json", folder)
-        install("npm", "install", "--prefix", folder, "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error")
+        quiet = ("--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error")
+        install("npm", "install", "--prefix", folder, *quiet)
 
     binaries = made(environments / "npm", HERE / "package.json", make) / "node_modules" / ".bin"
     return f"{binaries}{os.pathsep}{os.environ['PATH']}"
+
+
+@pytest.fixture(scope="session")
+def page(root: Path, environments: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files of docs/programs.md, and the bundled model, which takes longer contexts there."""
+    folder = tmp_path_factory.mktemp("page")
+    python = environments / "python" / "bin" / "python"
+    for name, text in FILE.findall((root / "docs" / "programs.md").read_text(encoding="utf-8")):
+        text = text.replace("/path/to/its/python", str(python)).replace("/path/to", str(folder))
+        (folder / name).write_text(text, encoding="utf-8")
+    shutil.copytree(BUNDLED / "tiny", folder / "model")
+    config = folder / "model" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": POSITIONS}))
+    return folder
+
+
+@pytest.fixture
+def options_of(request: pytest.FixtureRequest) -> Callable[..., dict[str, Any]]:
+    """The options of the environment `program` with which a client plays; its variables come as keywords."""
+
+    def options(client: Client, **variables: str) -> dict[str, Any]:
+        program, *rest = client.words
+        if not client.from_npm:
+            command = [str(request.getfixturevalue("client_python")), str(PROGRAMS / program), *rest]
+            return {"command": command, "environment": variables}
+        command = ["sh", str(request.getfixturevalue("page") / program), "{prompt}", *rest]
+        path = {"PATH": request.getfixturevalue("client_path")}
+        return {"command": command, "environment": path | variables, "max_tokens": POSITIONS}
+
+    return options
 
 
 @contextmanager
@@ -99,7 +137,7 @@ def many(command: Sequence[object], folder: Path) -> Iterator[Callable[[Any], An
     def run(episode: Any) -> Any:
         given = asdict(replace(episode, reward=None))
         del given["reward"]
-        with Client(socket, "AF_UNIX") as program:
+        with connection.Client(socket, "AF_UNIX") as program:
             program.send(given)
             answer, failure = program.recv()
         assert failure is None, failure
