@@ -23,7 +23,7 @@ from agent_r1_gateway.env import ProgramEnv
 from agent_r1_gateway.testing import play_programs
 from agent_r1_tool_formats.hermes import Hermes
 
-from agent_r1_core import Task
+from agent_r1_core import Sampling, Task
 from agent_r1_core.assembly.model_source import BUNDLED
 from agent_r1_core.rollout import RolloutResult
 
@@ -153,15 +153,18 @@ def many(command: Sequence[object], folder: Path) -> Iterator[Callable[[Any], An
             process.kill()
 
 
-def played(script: Any, tasks: Sequence[Task], **options: Any) -> tuple[RolloutResult, Counts]:
-    """What a program plays, and what became of the tokens; `options` are those of the environment.
+def played(script: Any, tasks: Sequence[Task], most: int = 256, **options: Any) -> tuple[RolloutResult, Counts]:
+    """What a program plays, and what became of the tokens; a reply has `most` tokens, and `options` are those of the
+    environment.
 
     Raises:
         AssertionError: an episode failed, or an action is not what was sampled.
     """
     config = ProgramEnv.Config(**options)
     policy = RecordingPolicy(script)
-    result = play_programs(partial(ProgramEnv, config), policy, tasks, Hermes(), max_episodes=8)
+    result = play_programs(
+        partial(ProgramEnv, config), policy, tasks, Hermes(), max_episodes=8, sampling=Sampling(max_new_tokens=most)
+    )
     assert not result.dropped, result.dropped[0].reason
     counts = Counts()
     for trajectory in result.trajectories:

@@ -20,6 +20,5 @@ def test_a_recipe_plays(recipe: str, page: Path, client_python: Path, client_pat
     variables = os.environ | {"PATH": client_path, "PYTHONPATH": path}
     done = subprocess.run(command, cwd=page, env=variables, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    print(done.stdout)
-    (trajectory,) = json.loads(done.stdout)["trajectories"]
-    assert trajectory["status"] in ("terminated", "truncated")
+    (episode,) = json.loads(done.stdout)["episodes"]
+    assert episode["status"] in ("terminated", "truncated")

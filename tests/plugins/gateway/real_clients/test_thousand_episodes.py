@@ -68,7 +68,7 @@ def test_every_sampled_token_is_trained_once_and_none_is_encoded_again(
     tasks = [Task(f"t{number}", "Where was Karimo born?", seed=number) for number in range(1, episodes + 1)]
     options = options_of(client)
     if client.from_npm:
-        _, counts = played(script_for(client), tasks, **options)
+        _, counts = played(script_for(client), tasks, 120, **options)
     else:
         with many(options["command"], tmp_path) as run:
             monkeypatch.setattr("agent_r1_gateway.env.function_named", lambda name: run)
