@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,16 +22,16 @@ from agent_r1_core import RewardFn, RewardSpec, hookimpl
 AGENT_R1_PLUGIN_API = 1
 
 
-class Length(RewardFn):
-    range = (0.0, 1e6)
+class Letters(RewardFn):
+    range = (0.0, 96.0)
 
     def score(self, trajectory):
-        return float(trajectory.action_tokens)
+        return float(sum(map(ord, "".join(turn.text for turn in trajectory.turns))) % 97)
 
 
 @hookimpl
 def register_rewards():
-    return [RewardSpec("length", ":Length", "tokens of the actions")]
+    return [RewardSpec("letters", ":Letters", "a number that varies")]
 '''
 
 
@@ -52,9 +51,9 @@ def test_two_steps_train(name: str, options_of: Callable[..., dict[str, Any]], p
         "extends": "default",
         "env": {"name": "program", **options_of(client), "max_tokens": 1024, "max_turns": 3},
         "tools": [],
-        "rewards": ["length"],
-        "engine": {"temperature": 3.0, "max_new_tokens": 48, "max_episodes": 4},
-        "training": {"steps": 2, "tasks_per_step": 2, "samples_per_task": 2},
+        "rewards": ["letters"],
+        "engine": {"temperature": 2.0, "max_new_tokens": 48, "max_episodes": 4},
+        "training": {"steps": 2, "tasks_per_step": 2, "samples_per_task": 4},
         "evaluation": {"every": 0, "at_start": False, "at_end": False},
         "checkpoint": {"every": 100, "best": None},
         "run": {"dir": str(tmp_path), "name": "two-steps"},
@@ -65,10 +64,10 @@ def test_two_steps_train(name: str, options_of: Callable[..., dict[str, Any]], p
         shorter = [option.format(page=page) for option in SHORTER[name]]
         recipe["env"] |= {"command": [*recipe["env"]["command"], *shorter], "max_tokens": 8192}
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(recipe))
-    (tmp_path / "length.py").write_text(PLUGIN)
-    run = train(tmp_path / "mine.yaml", plugins=[tmp_path / "length.py"])
+    (tmp_path / "letters.py").write_text(PLUGIN)
+    run = train(tmp_path / "mine.yaml", plugins=[tmp_path / "letters.py"])
     steps = run.metrics()
-    print(name, json.dumps(steps[-1]), run.health())
+    assert run.health().startswith("health: healthy"), run.health()
     assert [step["step"] for step in steps] == [1, 2]
     for step in steps:
         assert (step["rollout/failed"], step["rollout/retries"]) == (0, 0)
