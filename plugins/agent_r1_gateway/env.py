@@ -47,8 +47,8 @@ class ProgramConfig(EnvConfig):
     """Options of `program`; give either `command` or `function`."""
 
     command: list[str] | None = None
-    """The program and its arguments; `{task}` in one becomes the task as JSON, which also comes on stdin and in the
-    file AGENT_R1_TASK. It runs in an empty temporary folder, so give paths as absolute ones."""
+    """The program and its arguments; in one of them `{prompt}` becomes the task's text, and `{task}` the task as JSON,
+    which also comes on stdin and in the file AGENT_R1_TASK. It runs in a temporary folder: give absolute paths."""
     function: str | None = None
     """`package.module:function`, sync or async; it gets an `Episode` and returns the result."""
     format: ToolFormatBlock = ToolFormatBlock(name="native")

@@ -7,6 +7,7 @@ import inspect
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -21,6 +22,7 @@ from typing import Any, Protocol
 from agent_r1_core import EpisodeError
 from agent_r1_core.errors import describe_error
 from agent_r1_core.opening import NotOpened, read_text
+from agent_r1_core.trajectory import question
 
 _GRACE = 2.0
 """Seconds that a process has between SIGTERM and SIGKILL."""
@@ -104,6 +106,7 @@ class Process:
         text = json.dumps(task, ensure_ascii=False)
         where = self._folder / "task.json"
         where.write_text(text, encoding="utf-8")
+        given = {"{task}": text, "{prompt}": question(task["prompt"])}
         own = {
             "OPENAI_BASE_URL": f"{address}/v1",
             "OPENAI_API_KEY": key,
@@ -118,7 +121,7 @@ class Process:
         try:
             with where.open("rb") as stdin:
                 self._process = await asyncio.create_subprocess_exec(
-                    *(part.replace("{task}", text) for part in self._command),
+                    *(re.sub(r"\{task\}|\{prompt\}", lambda found: given[found[0]], part) for part in self._command),
                     stdin=stdin,
                     stdout=writing,
                     stderr=writing,

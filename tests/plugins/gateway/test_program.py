@@ -320,13 +320,14 @@ def ask(text):
 def command(tmp_path: Path, code: str) -> list[str]:
     file = tmp_path / "agent.py"
     file.write_text(ASK + textwrap.dedent(code))
-    return [sys.executable, "-S", str(file), "{task}"]
+    return [sys.executable, "-S", str(file), "{task}", "ask: {prompt}"]
 
 
 def test_a_command_gets_its_task_in_four_ways_and_prints_its_result(play_one, tmp_path):
     code = """
     tasks = [json.load(sys.stdin), json.load(open(os.environ["AGENT_R1_TASK"])), json.loads(sys.argv[1])]
     assert tasks[0] == tasks[1] == tasks[2], tasks
+    assert sys.argv[2] == "ask: " + tasks[0]["prompt"]
     assert "answers" not in tasks[0], "they would reveal the answer"
     assert os.listdir() == ["task.json"]
     print("asking", flush=True)

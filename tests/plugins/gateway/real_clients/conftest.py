@@ -1,0 +1,174 @@
+"""Clients from their packages, in environments of their own, which all tests of a run share."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from functools import partial
+from multiprocessing import connection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_r1_gateway.env import ProgramEnv
+from agent_r1_gateway.testing import play_programs
+from agent_r1_tool_formats.hermes import Hermes
+
+from agent_r1_core import Sampling, Task
+from agent_r1_core.assembly.model_source import BUNDLED
+from agent_r1_core.rollout import RolloutResult
+
+from .checks import Counts, RecordingPolicy, counted
+from .clients import Client
+
+HERE = Path(__file__).parent
+PROGRAMS = HERE / "programs"
+FILE = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", re.DOTALL)
+POSITIONS = 32_768
+"""Coding agents begin with up to 30,000 bytes; the bundled model is made for 2,048 tokens."""
+MOST_SECONDS = 600
+"""For an installation."""
+
+
+def install(*command: object) -> None:
+    words = [str(word) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=MOST_SECONDS)
+    assert done.returncode == 0, f"{words} exited with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.fixture(scope="session")
+def environments(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the environments; `AGENT_R1_TEST_CLIENTS` names one that outlasts the run."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = Path(os.environ.get("AGENT_R1_TEST_CLIENTS", shared / "clients"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def made(folder: Path, wanted: Path, make: Callable[[Path], None]) -> Path:
+    """The environment in `folder` with what the file `wanted` lists; one worker makes it, and the others wait."""
+    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ready, text = folder / "ready", wanted.read_text()
+        if not ready.exists() or ready.read_text() != text:
+            make(folder)
+            ready.write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def client_python(environments: Path) -> Path:
+    """A Python with the clients, and without agent-r1."""
+
+    def make(folder: Path) -> None:
+        venv.create(folder, with_pip=False, clear=True)
+        python = folder / "bin" / "python"
+        pip = [sys.executable, "-m", "pip", "--python", python, "--quiet", "--disable-pip-version-check"]
+        install(*pip, "install", "--only-binary", ":all:", "--requirement", HERE / "requirements.txt")
+
+    return made(environments / "python", HERE / "requirements.txt", make) / "bin" / "python"
+
+
+@pytest.fixture(scope="session")
+def client_path(environments: Path) -> str:
+    """A search path with the coding agents; without npm a test is skipped, and fails in CI."""
+    if shutil.which("npm") is None:
+        reason = "there is no npm to install the coding agents with; install Node.js"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+    def make(folder: Path) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        shutil.copy(HERE / "package.json", folder)
+        quiet = ("--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error")
+        install("npm", "install", "--prefix", folder, *quiet)
+
+    binaries = made(environments / "npm", HERE / "package.json", make) / "node_modules" / ".bin"
+    return f"{binaries}{os.pathsep}{os.environ['PATH']}"
+
+
+@pytest.fixture(scope="session")
+def page(root: Path, environments: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files of docs/programs.md, and the bundled model, which takes longer contexts there."""
+    folder = tmp_path_factory.mktemp("page")
+    python = environments / "python" / "bin" / "python"
+    for name, text in FILE.findall((root / "docs" / "programs.md").read_text(encoding="utf-8")):
+        text = text.replace("/path/to/its/python", str(python)).replace("/path/to", str(folder))
+        (folder / name).write_text(text, encoding="utf-8")
+    shutil.copytree(BUNDLED / "tiny", folder / "model")
+    config = folder / "model" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": POSITIONS}))
+    return folder
+
+
+@pytest.fixture
+def options_of(request: pytest.FixtureRequest) -> Callable[..., dict[str, Any]]:
+    """The options of the environment `program` with which a client plays; its variables come as keywords."""
+
+    def options(client: Client, **variables: str) -> dict[str, Any]:
+        program, *rest = client.words
+        if not client.from_npm:
+            command = [str(request.getfixturevalue("client_python")), str(PROGRAMS / program), *rest]
+            return {"command": command, "environment": variables}
+        command = ["sh", str(request.getfixturevalue("page") / program), "{prompt}", *rest]
+        path = {"PATH": request.getfixturevalue("client_path")}
+        return {"command": command, "environment": path | variables, "max_tokens": POSITIONS}
+
+    return options
+
+
+@contextmanager
+def many(command: Sequence[object], folder: Path) -> Iterator[Callable[[Any], Any]]:
+    """A function that lets one process of a program play each episode, in a thread of its own."""
+    socket = str(folder / "socket")
+
+    def run(episode: Any) -> Any:
+        given = asdict(replace(episode, reward=None))
+        del given["reward"]
+        with connection.Client(socket, "AF_UNIX") as program:
+            program.send(given)
+            answer, failure = program.recv()
+        assert failure is None, failure
+        return {"answer": answer}
+
+    words = [str(word) for word in (*command, "--listen", socket)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            yield run
+        finally:
+            process.kill()
+
+
+def played(script: Any, tasks: Sequence[Task], most: int = 256, **options: Any) -> tuple[RolloutResult, Counts]:
+    """What a program plays, and what became of the tokens; a reply has `most` tokens, and `options` are those of the
+    environment.
+
+    Raises:
+        AssertionError: an episode failed, or an action is not what was sampled.
+    """
+    config = ProgramEnv.Config(**options)
+    policy = RecordingPolicy(script)
+    result = play_programs(
+        partial(ProgramEnv, config), policy, tasks, Hermes(), max_episodes=8, sampling=Sampling(max_new_tokens=most)
+    )
+    assert not result.dropped, result.dropped[0].reason
+    counts = Counts()
+    for trajectory in result.trajectories:
+        (key,) = (key for key in policy.sampled if key.rpartition("/")[0].endswith(trajectory.id))
+        counts += counted(trajectory, policy.sampled.pop(key))
+    assert not policy.sampled, "tokens were sampled and left out"
+    return result, counts
