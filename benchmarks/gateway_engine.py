@@ -106,7 +106,7 @@ class Engine:
             content = "\n".join(part["text"] for part in content)
         if not isinstance(given["role"], str) or not isinstance(content, str | None):
             raise Broken("a message has the wrong shape")
-        message = {"role": given["role"], "content": content or ""}
+        message: dict[str, Any] = {"role": given["role"], "content": content or ""}
         if given.get("tool_calls"):
             functions = [call["function"] for call in given["tool_calls"]]
             read = [{"name": one["name"], "arguments": json.loads(one["arguments"] or "{}")} for one in functions]
@@ -148,10 +148,10 @@ class Engine:
         for one in (stop,) if isinstance(stop, str) else stop:
             text = text.partition(one)[0]
         message: dict[str, Any] = {"role": "assistant", "content": text}
-        reason = said.finish
+        reason: str = said.finish
         found = [json.loads(one) for one in CALL.findall(text)] if body.get("tools") else []
         if found:
-            reason = "tool_calls"  # type: ignore[assignment]
+            reason = "tool_calls"
             message["content"] = text.partition("<tool_call>")[0] or None
             message["tool_calls"] = [
                 {

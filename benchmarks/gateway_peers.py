@@ -46,7 +46,7 @@ def row(prompt: list[int], ids: list[int], logprobs: list[float] | None) -> dict
 class Peer:
     """An episode in another gateway, whose requests reach the engine."""
 
-    ABOUT: Mapping[str, Any]
+    ABOUT: ClassVar[Mapping[str, Any]]
 
     def __init__(self, engine: Engine, body: Mapping[str, Any], spelled: bool = True) -> None:
         self.engine = engine
@@ -108,7 +108,7 @@ class AgentLightning(Peer):
     """Agent Lightning's server; its rows are read by the code that its trainer reads them with, at the level
     `transition`, the default."""
 
-    ABOUT: ClassVar = {
+    ABOUT: ClassVar[Mapping[str, Any]] = {
         "name": "agentlightning 1.0.2",
         "apis": ["chat"],
         "offers": ["keys", "logprobs", "ends", "failures"],
@@ -162,7 +162,7 @@ class Rllm(Peer):
     """rLLM's model gateway; each trace with token ids is a row. Responses and Messages pass through it to the engine,
     and leave no ids."""
 
-    ABOUT: ClassVar = {
+    ABOUT: ClassVar[Mapping[str, Any]] = {
         "name": "rllm-model-gateway 0.1.0",
         "apis": ["chat"],
         "offers": ["stream", "logprobs"],
@@ -196,7 +196,7 @@ class Rllm(Peer):
 class Verifiers(Peer):
     """Verifiers' interception server with its client for training; `verifiers_host.py` says what is reported."""
 
-    ABOUT: ClassVar = {
+    ABOUT: ClassVar[Mapping[str, Any]] = {
         "name": "verifiers 0.4.0",
         "apis": ["chat"],
         "offers": ["stream", "reasoning", "idempotency", "keys", "max_turns", "ends"],

@@ -21,10 +21,10 @@ import sys
 import tempfile
 import xml.etree.ElementTree as ET
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import agent_r1_gateway_kit
 from agent_r1_gateway import reporting
@@ -155,8 +155,8 @@ def theirs(venvs: Mapping[type[Peer], Path | None], spelled: bool) -> dict[str, 
     for peer, venv in venvs.items():
         if venv is None:
             continue
-        engine = Engine()
-        app = reporting.app(peer.ABOUT, partial(peer, engine, spelled=spelled))
+        engine, play = Engine(), cast("Callable[..., Any]", peer)
+        app = reporting.app(peer.ABOUT, partial(play, engine, spelled=spelled))
         app.router.routes += engine.routes()
         address = serve(app)
         processes = peer.start(venv.absolute(), address)
