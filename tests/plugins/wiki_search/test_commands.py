@@ -1,4 +1,4 @@
-"""Concurrent requests become one call of the searcher; the cache of answers, corpora and the commands."""
+"""Concurrent requests become one call of the searcher; the commands."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 from agent_r1_wiki_search.commands import bench, build, query
-from agent_r1_wiki_search.corpus import stream_corpus
-from agent_r1_wiki_search.remote import AnswerCache
 from agent_r1_wiki_search.searcher import Hit
 from agent_r1_wiki_search.serve_command import serve
 from agent_r1_wiki_search.service.batching import Batcher, BatchLimits, QueueFull
@@ -134,7 +132,6 @@ def test_an_index_is_built_queried_and_measured(agent_r1: Any, tmp_path: Path, w
         ("build broken.jsonl index", 1, "line 1 of"),
         ("query index x", 1, "there is no index in"),
         ("query broken.jsonl x", 1, "broken.jsonl is a file, not an index folder; if it is a corpus,"),
-        ("build broken.csv.gz index", 1, "is not one of .json, .jsonl, .jsonl.gz, .parq"),
         ("build broken.jsonl x --backend dense --model ./no", 1, "no encoder at ./no"),
         ("query index ", 2, "the question is empty"),
     ],
@@ -144,35 +141,9 @@ def test_a_failure_is_one_sentence_and_an_exit_code(
     agent_r1: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, code: int, sentence: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("broken.jsonl", "broken.csv.gz"):
-        Path(name).write_text("{")
+    Path("broken.jsonl").write_text("{")
     done = agent_r1("wiki", *words.split(" "))
     assert (done.exit_code, done.stdout) == (code, "")
     assert done.stderr.startswith("error: ")
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
-
-
-def hits(count: int) -> list[Hit]:
-    return [Hit(Passage(str(number), ""), 1.0) for number in range(count)]
-
-
-def test_what_was_used_last_stays_and_is_known_by_query_and_number_of_passages() -> None:
-    cache = AnswerCache(5)
-    cache.put("a", 2, hits(2))
-    cache.put("b", 2, hits(2))
-    assert cache.get("a", 2) == hits(2)
-    assert cache.get("a", 3) is None
-    cache.put("c", 2, hits(2))
-    assert [cache.get(query, 2) for query in "abc"] == [hits(2), None, hits(2)]
-    cache.put("large", 6, hits(6))
-    assert [cache.get("large", 6), cache.get("c", 2)] == [None, hits(2)], "what is too large drops nothing"
-
-
-def test_an_object_of_titles_with_their_sentences_is_read(tmp_path: Path) -> None:
-    path = str(tmp_path / "corpus.json")
-    Path(path).write_text(json.dumps({"Lyon": ["It is large.", " It lies on the Rhône."], "Alû": ["A demon."]}))
-    assert list(stream_corpus(path)) == [
-        (f"record 1 of {path}", Passage("Lyon", "It is large. It lies on the Rhône.")),
-        (f"record 2 of {path}", Passage("Alû", "A demon.")),
-    ]

@@ -59,7 +59,7 @@ def test_numpy_is_exact_across_blocks_and_keeps_the_order_of_equals(monkeypatch:
     ("structure", "at_least"),
     [
         (Structure(Kind.FLAT), 1.0),
-        (Structure(Kind.IVF_PQ, lists=20, code_bytes=8), 0.95),
+        (Structure(Kind.IVF_PQ, lists=20), 0.95),
         (Structure(Kind.HNSW, links=16), 0.95),
     ],
 )
@@ -86,16 +86,6 @@ def test_effort_buys_recall(tmp_path: Path) -> None:
     assert recall(embeddings, queries, few) < recall(embeddings, queries, many)
     with pytest.raises(ConfigError, match="effort 5 has no effect on an index with vectors flat"):
         open_vectors(tmp_path, embeddings, {"vectors": "flat"}, 5)
-
-
-@pytest.mark.usefixtures("_faiss")
-def test_defaults_follow_number_and_dimension() -> None:
-    structure = Structure(Kind.IVF_PQ)
-    assert structure.describe(21_000_000, 768) == (
-        "IVF18330,PQ64",
-        {"vectors": "ivf_pq", "lists": 18330, "code_bytes": 64},
-    )
-    assert structure.describe(10_000, 48)[0] == "IVF256,PQ48"
 
 
 def test_too_few_vectors_to_learn_well_from_are_told() -> None:
