@@ -151,7 +151,7 @@ def test_a_full_queue_and_a_failing_searcher_are_errors_of_their_requests_alone(
 def test_requests_that_come_together_are_searched_together_and_everybody_gets_their_own(start, others) -> None:
     """At most 4 queries at once, a request's all in one call, and each call finds one number of passages."""
     for limits, requests, calls in (
-        ((16, 3600, 3600), [("wxyz", 1), ("ab", 2), ("c", 3), ("d", 2), ("ef", 2)], 4),
+        ((16, 3600, 3600), [("wxyz", 1), ("ab", 2), ("c", 3), ("d", 2), ("ef", 2), ("ghi", 2)], 5),
         ((16, 3600, 3600, 60), [("a", 1), ("b", 1), ("c", 1), ("d", 1)], 1),  # the first one waits for the others
     ):
         service = start(GATED, *limits)
