@@ -73,15 +73,6 @@ def test_a_line_beyond_the_bound_is_refused_before_it_is_read(name: str, tmp_pat
         read_records(tmp_path / name, hub="")
 
 
-def test_records_come_one_at_a_time_with_their_places(tmp_path: Path) -> None:
-    path = tmp_path / "data.jsonl"
-    path.write_text('\n{"n": 1}\n{"n": 2}\nbroken')
-    stream = stream_records(path)
-    assert [next(stream), next(stream)] == [(f"line 2 of {path}", {"n": 1}), (f"line 3 of {path}", {"n": 2})]
-    with pytest.raises(TaskError, match=r"line 4 of .* is not JSON"):
-        next(stream)
-
-
 @pytest.mark.parametrize(
     ("name", "places"),
     [

@@ -61,14 +61,6 @@ def test_each_value_has_the_height_of_its_place_in_the_range(values: list[float]
     assert sparkline(values, width) == line
 
 
-def test_a_line_never_exceeds_its_width_and_shows_every_value_somewhere() -> None:
-    values = [0.0] * 1000
-    values[613] = 1.0
-    line = sparkline(values, 37)
-    assert len(line) == 37
-    assert line.count("█") == 1
-
-
 def test_an_encoding_without_blocks_gets_plain_characters() -> None:
     assert sparkline(range(8), 8, "ascii") == PLAIN
     assert sparkline(range(8), 8, "cp437") == PLAIN, "it has only some of them"

@@ -13,7 +13,6 @@ import pytest
 from warm_python import SITE
 
 from agent_r1_cli.new_command import KINDS, write_project
-from agent_r1_core.testing import tiny_model_folder
 
 pytestmark = [pytest.mark.installed, pytest.mark.slow]
 
@@ -44,24 +43,3 @@ def test_an_editable_project_passes_its_tests_and_the_doctor(tmp_path: Path, wit
     report = json.loads(with_agent_r1.agent_r1("plugins", "doctor", "--json"))
     findings = {plugin["name"]: plugin["problems"] for plugin in report["plugins"]}
     assert {f"my_{kind}": [] for kind in KINDS}.items() <= findings.items()
-
-
-def test_a_tool_is_installed_and_trained_with(tmp_path: Path, with_agent_r1: Any) -> None:
-    write_project("tool", "my_tool", tmp_path / "tool")
-    with_agent_r1.install(tmp_path / "tool")
-    model = tiny_model_folder(tmp_path / "model")
-    with_agent_r1.agent_r1(
-        "train",
-        f"model.name={model}",
-        "tasks={train: {name: arithmetic, size: 4}, eval: {name: arithmetic, split: eval, size: 2}}",
-        "tools=[{name: my_tool}]",
-        "env.max_turns=2",
-        "engine.max_new_tokens=8",
-        "training={steps: 2, tasks_per_step: 2, samples_per_task: 2}",
-        "run={dir: runs, name: two-steps}",
-        cwd=tmp_path,
-    )
-    metrics = (tmp_path / "runs" / "two-steps" / "metrics.jsonl").read_text().splitlines()
-    assert [json.loads(line)["step"] for line in metrics][-1] == 2
-    plugins = json.loads((tmp_path / "runs" / "two-steps" / "plugins.json").read_text())
-    assert "my_tool" in {plugin["name"] for plugin in plugins if plugin["status"] == "ok"}

@@ -1,4 +1,4 @@
-"""What a rollout worker tells and when: news gathers, but nobody waits for a call that has nothing left to play."""
+"""What a rollout worker tells: errors at once, and whoever takes it over nothing of what it played before."""
 
 from __future__ import annotations
 
@@ -92,22 +92,6 @@ def replaced(plan: EpisodePlan, call: int) -> EpisodePlan:
 async def settle() -> None:
     for _ in range(10):
         await asyncio.sleep(0)
-
-
-async def test_news_gathers_until_a_call_has_nothing_left() -> None:
-    played = Played(2, 1)
-    await played.submit()
-    report = await played.asked()
-    for job, episode in ((0, 0), (1, 0), (1, 1), (2, 0)):
-        await played.end(job, episode)
-    assert not report.done()
-    await played.end(2, 1)
-    told = (await report).finished
-    assert [(job, index) for job, index, _ in told] == [(0, 0), (1, 2), (1, 3), (10, 0), (10, 1)]
-    report = await played.asked()
-    await played.end(0, 1)
-    assert len((await report).finished) == 1
-    await played.cancel()
 
 
 async def test_nobody_waits_for_more_where_something_is_wrong() -> None:

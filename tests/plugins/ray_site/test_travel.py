@@ -65,7 +65,7 @@ def spec(tmp_path: Path, file: Path) -> WorkerSpec:
 
 
 def test_a_worker_makes_the_same_run_from_what_it_is_sent(spec: WorkerSpec, file: Path) -> None:
-    file.unlink()  # the other machine has no such files
+    file.write_text("raise SystemExit('another file of this name')")  # on the other machine
     (file.parent / "shown.jsonl").unlink()
     blueprint = spec.build()
     changed = {**spec.config, "plugins": blueprint.resolved.dump()["plugins"]}
@@ -76,11 +76,6 @@ def test_a_worker_makes_the_same_run_from_what_it_is_sent(spec: WorkerSpec, file
     assert blueprint.stages == ("train", "eval")
     assert [task.prompt for task in blueprint.examples.tasks] == ["0?"]
     assert blueprint.resolved.make("reward", blueprint.resolved.config.rewards[0]).name == "vowels"
-
-
-def test_a_plugin_file_travels_by_its_content(spec: WorkerSpec, file: Path) -> None:
-    file.write_text("raise SystemExit('another file of this name')")
-    assert Path(spec.build().resolved.config.plugins[0]).read_text() == REWARD
 
 
 def test_a_worker_with_other_plugins_is_refused_by_name(spec: WorkerSpec) -> None:
@@ -96,9 +91,7 @@ class TestRay(SiteContract):
 @pytest.mark.parametrize(
     ("machines", "workers", "share"),
     [
-        ([2], 3, 0.666),
         ([2, 2], 4, 0.5),
-        ([1, 1, 1], 3, 0.5),  # two on each, though two CPUs would give three workers more
         ([0, 4], 8, 0.5),  # a head that runs no workers
         ([16] * 33, 512, 1),
         ([2], 3000, 0),  # Ray counts no less than a thousandth

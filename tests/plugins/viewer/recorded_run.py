@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,18 +60,24 @@ def step_episodes(step: int) -> list[Trajectory]:
     return [*groups, baseline, dropped]
 
 
-def numbers(episodes: list[Trajectory]) -> TokenNumbers:
-    """What an update knows of the tokens of the groups: of each token something else."""
+def numbers(
+    episodes: Sequence[Trajectory],
+    known: Callable[[int, float], tuple[float, float, float]] = lambda place, _: (
+        0.5 * place,
+        -0.25 * place,
+        place / 8,
+    ),
+) -> TokenNumbers:
+    """What an update knows of the tokens of some episodes: of each sampled token something else."""
     spans: dict[str, tuple[int, int]] = {}
-    masks: list[int] = []
-    for one in episodes[:6]:
-        start = len(masks)
-        masks += [sampled for segment in one.segments for sampled in segment.mask]
-        spans[one.id] = (start, len(masks))
-    sampled = numpy.array(masks, numpy.float32)
-    places = numpy.arange(len(masks), dtype=numpy.float32)
-    known = numpy.where(sampled == 1, places, numpy.float32("nan"))
-    return TokenNumbers(spans, 0.5 * places * sampled, -0.25 * known, 0.125 * known)
+    rows: list[tuple[float, float, float]] = []
+    for one in episodes:
+        start = len(rows)
+        for segment in one.segments:
+            for sampled, logprob in zip(segment.mask, segment.logprobs, strict=True):
+                rows.append(known(len(rows), logprob) if sampled else (0.0, numpy.nan, numpy.nan))
+        spans[one.id] = (start, len(rows))
+    return TokenNumbers(spans, *numpy.asarray(rows, dtype=numpy.float32).T)
 
 
 def record(folder: Path, name: str = "small", steps: int = 3) -> Path:
@@ -89,7 +96,7 @@ def record(folder: Path, name: str = "small", steps: int = 3) -> Path:
 def record_step(run: Run, step: int) -> None:
     """What training writes at the end of a step."""
     episodes = step_episodes(step)
-    write_trajectories(run.trajectory_file(step), step, episodes, numbers(episodes))
+    write_trajectories(run.trajectory_file(step), step, episodes, numbers(episodes[:6]))
     run.append_metrics(step, {"reward/mean": step / 10, "time/step": 2.0, "update/loss": float("nan")})
 
 

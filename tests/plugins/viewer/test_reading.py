@@ -98,7 +98,7 @@ def test_a_damaged_evaluation_is_an_empty_column_and_a_sentence(run: Run) -> Non
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path, episodes = tmp_path / "step_000001.parquet", step_episodes(1)
-    write_trajectories(path, 1, episodes, numbers(episodes))
+    write_trajectories(path, 1, episodes, numbers(episodes[:6]))
     return path
 
 

@@ -1,6 +1,6 @@
 """A service whose searcher waits for a line on stdin before it loads and before every call; prints its URL.
 
-gated_service.py QUERIES_THAT_MAY_WAIT GRACE SECONDS_FOR_A_BODY
+gated_service.py QUERIES_THAT_MAY_WAIT GRACE SECONDS_FOR_A_BODY [SECONDS_FOR_OTHERS]
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class Gated:
         sys.stdin.readline()
         if "bad" in queries:
             raise ValueError("a bad query")
-        return [[Hit(Passage(query, "." * (LONG if query == "long" else 1)), 1.0)] for query in queries]
+        return [
+            [Hit(Passage(query, "." * (LONG // top_k if query == "long" else 1)), 1.0)] * top_k for query in queries
+        ]
 
     def facts(self) -> dict[str, Any]:
         return {"backend": "gated"}
@@ -43,7 +45,7 @@ class Gated:
 if __name__ == "__main__":
     listening = listen("127.0.0.1", 0)
     print(url_of(listening), flush=True)
-    limits = BatchLimits(waiting=int(sys.argv[1]))
+    limits = BatchLimits(size=4, wait=float((*sys.argv, 0)[4]), waiting=int(sys.argv[1]))
     grace, app.BODY_SECONDS = float(sys.argv[2]), float(sys.argv[3])
     try:
         ended_by = run_service(Gated, listening, limits, grace, lambda service: print("ready", flush=True))

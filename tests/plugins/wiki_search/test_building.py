@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import resource
-import subprocess
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -158,28 +156,6 @@ def test_two_processes_do_not_build_one_index(tmp_path: Path, write_corpus: Any)
 
     build_index(source, [Meanwhile()], tmp_path / "index")
     assert open_folder(tmp_path / "index", "tantivy").facts()["passages"] == 3
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 3 MB; skipped where mounting is not allowed."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", folder], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("a tmpfs cannot be mounted here")
-    yield folder
-    subprocess.run(["umount", folder], check=True)
-
-
-@pytest.mark.slow
-def test_a_full_disk_is_told_and_whole_parts_stay(small_disk: Path, write_corpus: Any) -> None:
-    corpus, said = file_source(write_corpus(numbered(50_000))), []
-    with pytest.raises(TaskError, match=r"building cannot be written .No space left on device.; free space"):
-        build_index(corpus, [TantivyPart()], small_disk / "index", said.append)
-    assert names(small_disk) == {".index.building"}
-    assert said
-    assert [file.name for file in (small_disk / ".index.building" / "passages").glob("*")] == ["00000.arrow"]
 
 
 def test_a_file_that_must_not_grow_is_one_sentence(tmp_path: Path, write_corpus: Any) -> None:

@@ -10,12 +10,9 @@ import numpy
 import pytest
 from agent_r1_wiki_search import packages
 from agent_r1_wiki_search import vectors as vectors_module
-from agent_r1_wiki_search.bm25 import Words, open_bm25
-from agent_r1_wiki_search.building import build_index, file_source
-from agent_r1_wiki_search.corpus import corpus_hash, read_corpus
+from agent_r1_wiki_search.corpus import corpus_hash
 from agent_r1_wiki_search.folder import open_folder
 from agent_r1_wiki_search.manifest import FILE as MANIFEST
-from agent_r1_wiki_search.tantivy_part import TantivyPart
 from agent_r1_wiki_search.vectors import FILE, Kind, Structure, open_vectors
 
 from agent_r1_core import ConfigError, Work
@@ -59,7 +56,7 @@ def test_numpy_is_exact_across_blocks_and_keeps_the_order_of_equals(monkeypatch:
     ("structure", "at_least"),
     [
         (Structure(Kind.FLAT), 1.0),
-        (Structure(Kind.IVF_PQ, lists=20, code_bytes=8), 0.95),
+        (Structure(Kind.IVF_PQ, lists=20), 0.95),
         (Structure(Kind.HNSW, links=16), 0.95),
     ],
 )
@@ -86,16 +83,6 @@ def test_effort_buys_recall(tmp_path: Path) -> None:
     assert recall(embeddings, queries, few) < recall(embeddings, queries, many)
     with pytest.raises(ConfigError, match="effort 5 has no effect on an index with vectors flat"):
         open_vectors(tmp_path, embeddings, {"vectors": "flat"}, 5)
-
-
-@pytest.mark.usefixtures("_faiss")
-def test_defaults_follow_number_and_dimension() -> None:
-    structure = Structure(Kind.IVF_PQ)
-    assert structure.describe(21_000_000, 768) == (
-        "IVF18330,PQ64",
-        {"vectors": "ivf_pq", "lists": 18330, "code_bytes": 64},
-    )
-    assert structure.describe(10_000, 48)[0] == "IVF256,PQ48"
 
 
 def test_too_few_vectors_to_learn_well_from_are_told() -> None:
@@ -198,19 +185,3 @@ def _links(snapshot: Path, blobs: Path) -> Path:
         (link := snapshot / file.relative_to(blobs)).parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(file)
     return snapshot
-
-
-@pytest.mark.usefixtures("_tantivy")
-@pytest.mark.real_data
-def test_real_questions_find_the_same_as_in_memory(real_data: Path, tmp_path: Path) -> None:
-    path = real_data / "2wikimultihopqa_corpus.json"
-    build_index(file_source(path), [TantivyPart()], tmp_path / "index")
-    on_disk = open_folder(tmp_path / "index", "tantivy")
-    in_memory: Any = open_bm25(read_corpus(str(path)), Words(stemmer=False), str(tmp_path), "")
-    assert on_disk.facts()["hash"] == in_memory.facts()["hash"]
-    questions = [record["question"] for record in json.loads((real_data / "hotpotqa_100.json").read_text())]
-    shares = []
-    for one, other in zip(on_disk.search(questions, 10), in_memory.search(questions, 10), strict=True):
-        passages = {hit.passage for hit in one}
-        shares.append(len(passages & {hit.passage for hit in other}) / 10)
-    assert sum(shares) / len(shares) > 0.9

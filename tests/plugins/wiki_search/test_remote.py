@@ -159,6 +159,10 @@ def test_a_query_is_asked_once_and_then_known(connect, service) -> None:
     forgetful = connect(cache=0)
     assert forgetful.search(["a"], 1) == forgetful.search(["a"], 1)
     assert len(service.requests) == 5
+    small = connect(cache=1)
+    for query in "aba":
+        small.search([query], 1)
+    assert len(service.requests) == 8, "only the last one is kept"
 
 
 @pytest.mark.parametrize("what", DRIPS)

@@ -43,10 +43,10 @@ def others():
         yield threads
 
 
-def asked(service: Any, others: ThreadPoolExecutor, *queries: str) -> Future[httpx2.Response]:
+def asked(service: Any, others: ThreadPoolExecutor, *queries: str, top_k: int = 1) -> Future[httpx2.Response]:
     """A request that the service has accepted."""
     before = service.metric("wiki_search_waiting_queries")
-    answer = others.submit(service.post, *queries, top_k=1)
+    answer = others.submit(service.post, *queries, top_k=top_k)
     wait_until(lambda: service.metric("wiki_search_waiting_queries") == before + len(queries))
     return answer
 
@@ -146,6 +146,23 @@ def test_a_full_queue_and_a_failing_searcher_are_errors_of_their_requests_alone(
     assert first.result().json()["error"] == "the searcher failed with ValueError: a bad query"
     assert titles(second.result()) == [["good"]]
     assert gated.metric("wiki_search_errors_total") == 1
+
+
+def test_requests_that_come_together_are_searched_together_and_everybody_gets_their_own(start, others) -> None:
+    """At most 4 queries at once, a request's all in one call, and each call finds one number of passages."""
+    for limits, requests, calls in (
+        ((16, 3600, 3600), [("wxyz", 1), ("ab", 2), ("c", 3), ("d", 2), ("ef", 2), ("ghi", 2)], 5),
+        ((16, 3600, 3600, 60), [("a", 1), ("b", 1), ("c", 1), ("d", 1)], 1),  # the first one waits for the others
+    ):
+        service = start(GATED, *limits)
+        service.open_gate()
+        assert service.line() == "ready"
+        answers = [asked(service, others, *queries, top_k=top_k) for queries, top_k in requests]
+        service.open_gate(calls)
+        assert [titles(one.result()) for one in answers] == [
+            [[one] * top_k for one in some] for some, top_k in requests
+        ]
+        assert service.metric("wiki_search_batch_queries_count") == calls
 
 
 def test_it_is_not_ready_before_its_index_is_loaded(start) -> None:

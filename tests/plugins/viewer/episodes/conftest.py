@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded_run import numbers
 
-from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.trajectory import CallRecord, EndStatus, Task, Trajectory
@@ -75,22 +75,6 @@ def stumbling_tale() -> Trajectory:
     return one
 
 
-def numbers_of(trajectories: Sequence[Trajectory]) -> TokenNumbers:
-    """Numbers of an update, each different; those of the learner and the critic where a token is sampled."""
-    import numpy as np
-
-    spans: dict[str, tuple[int, int]] = {}
-    rows: list[tuple[float, float, float]] = []
-    for one in trajectories:
-        masks = [bit for segment in one.segments for bit in segment.mask]
-        logprobs = [value for segment in one.segments for value in segment.logprobs]
-        spans[one.id] = (len(rows), len(rows) + len(masks))
-        for place, (bit, logprob) in enumerate(zip(masks, logprobs, strict=True)):
-            known = (0.25 * place - 1.5, logprob - 0.001 * place + 0.005, 0.1 * place)
-            rows.append(known if bit else (0.0, np.nan, np.nan))
-    return TokenNumbers(spans, *np.asarray(rows, dtype=np.float32).T)
-
-
 @pytest.fixture(scope="session")
 def planted(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the run `planted`: the file of step 1 is half a file, step 2 is made here, step 3 is recorded."""
@@ -101,8 +85,9 @@ def planted(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     greedy = tale(4, texts=GREEDY, baseline=True)
     dropped = tale(0, make_task("wreck", "Who sank?", ("all",)), status=EndStatus.FAILED, reason=WHY, answer=None)
     trained = [*samples, *twins]
+    known = lambda place, logprob: (0.25 * place - 1.5, logprob - 0.001 * place + 0.005, 0.1 * place)
     path = run / f"trajectories/step_{PLANTED:06d}.parquet"
-    write_trajectories(path, PLANTED, [*trained, greedy, dropped], numbers_of(trained))
+    write_trajectories(path, PLANTED, [*trained, greedy, dropped], numbers(trained, known))
     half = run / "trajectories/step_000001.parquet"
     half.write_bytes(half.read_bytes()[:5000])
     return run

@@ -69,27 +69,6 @@ def test_samples_of_a_group_are_side_by_side_and_part_where_the_actions_do(open_
     assert stumbled.locator(".cell .mark").all_inner_texts() == ["process reward +0.5", "process reward −0.25"]
 
 
-def test_samples_part_where_a_word_a_tag_or_a_turn_begins(open_planted: Open) -> None:
-    asked = {
-        ("I know: <answer>A", "I know: <search>B"): "I know: ",
-        ("I know</think>", "I know<answer>"): "I know",
-        ("it is at", "it is attic"): "it is ",
-        ("it is at", "it is at home"): "it is at",
-        ("Tortuga", "Tortoise"): "",
-        ("lighthouse", "lighthouse"): None,
-    }
-    parted = open_planted("steps/2/groups/0").evaluate(
-        """async (asked) => {
-          const { parting } = await import("viewer/lib/parting.js");
-          const sample = (text) => [{ kind: "action", turn: 0, text, cut: null }];
-          const shared = (texts, at) => at && texts[0].slice(0, at.offset);
-          return asked.map((texts) => shared(texts, parting(texts.map(sample))));
-        }""",
-        [list(texts) for texts in asked],
-    )
-    assert parted == list(asked.values())
-
-
 def test_an_episode_begins_with_what_went_wrong_and_shows_its_segments(open_planted: Open) -> None:
     page = open_planted("steps/2/episodes/1")
     assert page.locator(".verdict li").all_inner_texts() == [
