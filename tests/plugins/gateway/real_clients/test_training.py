@@ -53,7 +53,7 @@ def test_two_steps_train(name: str, options_of: Callable[..., dict[str, Any]], p
         "tools": [],
         "rewards": ["letters"],
         "engine": {"temperature": 2.0, "max_new_tokens": 48, "max_episodes": 4},
-        "training": {"steps": 2, "tasks_per_step": 2, "samples_per_task": 4},
+        "training": {"steps": 2, "tasks_per_step": 1, "samples_per_task": 4},
         "evaluation": {"every": 0, "at_start": False, "at_end": False},
         "checkpoint": {"every": 100, "best": None},
         "run": {"dir": str(tmp_path), "name": "two-steps"},
