@@ -36,7 +36,7 @@ def run(tmp_path: Path) -> Run:
     """Run pytest as somebody else would, in a folder of theirs."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pytest", "-p", "agent_r1_gateway_kit.plugin", "-p", "no:cacheprovider"]
+        command = [sys.executable, "-m", "pytest", "-p", "agent_r1_gateway_kit.pytest_plugin", "-p", "no:cacheprovider"]
         return subprocess.run([*command, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=300)
 
     return run
