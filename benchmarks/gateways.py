@@ -57,7 +57,8 @@ def run_kit(address: str) -> dict[str, list[tuple[str, str]]]:
     for chosen in (f"not {LARGE}", LARGE):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "junit.xml"
-            command = [sys.executable, "-m", "pytest", "-p", "agent_r1_gateway_kit.pytest_plugin", "-p", "no:cacheprovider"]
+            plugins = ["-p", "agent_r1_gateway_kit.pytest_plugin", "-p", "no:cacheprovider"]
+            command = [sys.executable, "-m", "pytest", *plugins]
             options = ["--agent-gateway", address, f"--junitxml={file}", "-q", "--tb=short", "-k", chosen]
             subprocess.run([*command, *options], cwd=folder, timeout=900)
             for case in ET.parse(file).iter("testcase"):
