@@ -229,7 +229,7 @@ def test_the_kit_for_gateways_needs_pytest_alone(root: Path) -> None:
     kit = root / "plugins" / "agent_r1_gateway_kit"
     found = {module.split(".")[0] for file in kit.rglob("*.py") for module in run_time_imports(file)}
     assert found - sys.stdlib_module_names == {"agent_r1_gateway_kit", "pytest"}
-    assert {module.split(".")[0] for module in run_time_imports(kit / "plugin.py")} <= sys.stdlib_module_names
+    assert {module.split(".")[0] for module in run_time_imports(kit / "pytest_plugin.py")} <= sys.stdlib_module_names
 
 
 def test_the_core_imports_nothing_above_it_and_the_command_line_no_plugin(root: Path) -> None:
