@@ -6,7 +6,6 @@ sampled them. Budgets are enforced here. Any exception means that the episode fa
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from collections.abc import Coroutine, Sequence
@@ -144,17 +143,7 @@ class Episode:
 
     async def unless_abandoned(self, generating: Coroutine[Any, Any, Generation]) -> Generation | None:
         """The generation; None where the environment calls the request off before, which cancels it."""
-        if not self._world.abandons:
-            return await generating
-        first = asyncio.ensure_future(generating)
-        tasks = [first, asyncio.ensure_future(self._world.abandoned())]
-        try:
-            (ended, *_), _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            return first.result() if first.done() else ended.result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        return await self._world.unless_abandoned(generating)
 
     async def take(self, request: Request, generation: Generation | None) -> None:
         """Record an action, let the environment answer it, and score the turn; at the end, score the episode too.

@@ -11,12 +11,13 @@ import inspect
 import pickle
 import random
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core.contracts.engine import Generation
 from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, ToolEnv
 from agent_r1_core.contracts.tool import ToolContext
 from agent_r1_core.contracts.tool_format import ToolCall, ToolFormat, ToolResult
@@ -24,7 +25,7 @@ from agent_r1_core.errors import EpisodeError
 from agent_r1_core.rollout.env_checks import observation_of, step_of
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.seeds import derive_seed
-from agent_r1_core.tools.calling import Caller, as_it_is
+from agent_r1_core.tools.calling import Caller, as_it_is, await_within
 from agent_r1_core.tools.plain import Unfit, plain, shown
 from agent_r1_core.tools.threads import CallTimeout, ThreadPool
 from agent_r1_core.tools.tool_runner import ToolRunner
@@ -150,14 +151,18 @@ class World:
         step: Step = await self.call(self._made.step, action, convert=step_of)
         return step
 
-    @property
-    def abandons(self) -> bool:
-        """Whether it may call a request off."""
-        return type(self._made).abandoned is not ToolEnv.abandoned
-
-    def abandoned(self) -> Awaitable[None]:
-        """Return when it calls the last request off."""
-        return self._made.abandoned()
+    async def unless_abandoned(self, generating: Coroutine[Any, Any, Generation]) -> Generation | None:
+        """The generation; None where the environment calls the request off before, which cancels it."""
+        if type(self._made).abandoned is ToolEnv.abandoned:
+            return await generating
+        tasks = [asyncio.ensure_future(one) for one in (generating, await_within(self._made.abandoned(), None))]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            return next(task.result() for task in tasks if task.done())
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def close(self) -> None:
         """Close the environment, if there is one, and give the thread back."""
