@@ -9,6 +9,7 @@ import socket
 import subprocess
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -43,7 +44,7 @@ def row(prompt: list[int], ids: list[int], logprobs: list[float] | None) -> dict
     return {"ids": prompt + ids, "mask": [0] * len(prompt) + [1] * len(ids), "logprobs": padded}
 
 
-class Peer:
+class Peer(ABC):
     """An episode in another gateway, whose requests reach the engine."""
 
     ABOUT: ClassVar[Mapping[str, Any]]
@@ -75,13 +76,13 @@ class Peer:
         self.engine.open.remove(self.policy)
         return {"sampled": self.policy.sampled, "segments": segments, "failed": failed}
 
+    @abstractmethod
     def begin(self) -> dict[str, str]:
         """Open the episode in the gateway; its `base_url`, perhaps its `api_key`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def segments(self, error: str) -> list[dict[str, Any]]:
         """End it; what would be trained."""
-        raise NotImplementedError
 
 
 class Lines:

@@ -3,8 +3,8 @@
     python verifiers_host.py ENGINE TOKENIZER_FOLDER
 
 It talks to the engine as in training: prompts are rendered here, as Qwen3's, and sent as ids; `thinking_retention` lets
-it continue ids wherever it can. What it reports are the
-trace's trainable branches: "each branch becomes one training sample", says their docstring.
+it continue ids wherever it can. What it reports are the trace's trainable branches: "each branch becomes one training
+sample", says their docstring.
 """
 
 from __future__ import annotations

@@ -49,9 +49,10 @@ class Talk(ABC):
         self.items.append({"role": "user", "content": text})
         return self
 
-    @abstractmethod
     def said(self, text: str) -> Talk:
         """The program claims that the model said this."""
+        self.items.append({"role": "assistant", "content": text})
+        return self
 
     @abstractmethod
     def results(self, reply: Reply, *texts: str) -> Talk:
@@ -114,10 +115,6 @@ class Chat(Talk):
 
     PATH = "/chat/completions"
 
-    def said(self, text: str) -> Talk:
-        self.items.append({"role": "assistant", "content": text})
-        return self
-
     def results(self, reply: Reply, *texts: str) -> Talk:
         for call, text in zip(reply.calls, texts, strict=True):
             self.items.append({"role": "tool", "tool_call_id": call["id"], "content": text})
@@ -177,10 +174,6 @@ class Messages(Talk):
 
     PATH = "/v1/messages"
 
-    def said(self, text: str) -> Talk:
-        self.items.append({"role": "assistant", "content": text})
-        return self
-
     def results(self, reply: Reply, *texts: str) -> Talk:
         blocks = [
             {"type": "tool_result", "tool_use_id": call["id"], "content": text}
@@ -239,10 +232,6 @@ class Responses(Talk):
     """OpenAI's Responses, without anything stored."""
 
     PATH = "/responses"
-
-    def said(self, text: str) -> Talk:
-        self.items.append({"role": "assistant", "content": text})
-        return self
 
     def results(self, reply: Reply, *texts: str) -> Talk:
         for call, text in zip(reply.calls, texts, strict=True):

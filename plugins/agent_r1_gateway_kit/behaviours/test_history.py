@@ -109,18 +109,24 @@ def test_sub_agents_one_after_the_other(play):
     program.trained([first, second], [ada], [bob])
 
 
+def asked_together(program, names, turns):
+    """The replies of conversations that ask at the same time, turn after turn."""
+    talks = [program.talk().user(f"I am {name}.") for name in names]
+    replies: list[list] = [[] for _ in names]
+    for _ in range(turns):
+        sent = [talk.send() for talk in talks]
+        for talk, pending, mine in zip(talks, sent, replies, strict=True):
+            mine.append(talk.keep(pending.read()))
+            talk.user("Go on.")
+    return replies
+
+
 def test_sub_agents_in_parallel(play):
     """Three sub-agents ask at the same time, three turns each; none reads what another was told."""
     names = ("Ada", "Bob", "Cy")
     script = [say(f"{name}-{turn} reports.", to=f"I am {name}") for turn in range(3) for name in names]
     with play(*script) as program:
-        talks = [program.talk().user(f"I am {name}.") for name in names]
-        replies: list[list] = [[] for _ in names]
-        for _ in range(3):
-            sent = [talk.send() for talk in talks]
-            for talk, pending, mine in zip(talks, sent, replies, strict=True):
-                mine.append(talk.keep(pending.read()))
-                talk.user("Go on.")
+        replies = asked_together(program, names, 3)
     program.trained(*replies)
     for name, mine in zip(names, replies, strict=True):
         assert [reply.text for reply in mine] == [f"{name}-{turn} reports." for turn in range(3)]
@@ -146,13 +152,7 @@ def test_sixteen_conversations_at_once(play):
     """Sixteen conversations ask at the same time, two turns each."""
     names = [f"agent-{number:02}" for number in range(16)]
     with play(*(say(f"{name}-{turn} reports.", to=f"I am {name}") for turn in range(2) for name in names)) as program:
-        talks = [program.talk().user(f"I am {name}.") for name in names]
-        replies: list[list] = [[] for _ in names]
-        for _ in range(2):
-            sent = [talk.send() for talk in talks]
-            for talk, pending, mine in zip(talks, sent, replies, strict=True):
-                mine.append(talk.keep(pending.read()))
-                talk.user("Go on.")
+        replies = asked_together(program, names, 2)
     program.trained(*replies)
 
 
