@@ -59,16 +59,21 @@ class ToolRunner:
             wrap: wraps every tool that the model sees.
 
         Raises:
-            ConfigError: a tool of `isolation: process` cannot be imported by another process.
+            ConfigError: a tool of `isolation: process` cannot be imported by another process, or defines `release`.
         """
         self._wrap = wrap or (lambda tool: tool)
         self.tools = {name: tool if isinstance(tool, Toolset) else self._wrap(tool) for name, tool in tools.items()}
+        self.holding = _holding(self.tools)
+        """Tools that hold something for an episode, until `release`."""
         self._timeouts = {name: float((timeouts or {}).get(name, CALL_TIMEOUT)) for name in self.tools}
         self._isolated = {
             name: IsolatedTool(tool, max_concurrency, (limits or {}).get(name, ToolLimits()))
             for name, tool in self.tools.items()
             if (isolation or {}).get(name, tool.isolation) == "process"
         }
+        for name in self.holding & self._isolated.keys():
+            problem = "holds something for each episode, which isolation: process does not offer; leave it out"
+            raise ConfigError(f"tool {name} {problem}")
         self._threads = ThreadPool(max_concurrency * CALLS_PER_EPISODE)
         self._caller = Caller(self._threads)
         self._shared = SharedProcess()
@@ -141,6 +146,15 @@ class ToolRunner:
         except Exception as error:
             raise ToolError(f"tool {name} failed with {describe_error(error)}; fix it") from error
 
+    async def release(self, name: str, context: ToolContext) -> None:
+        """Have a tool release what it holds for an episode; one that fails or hangs costs a warning."""
+        try:
+            await self._caller.call(
+                partial(self.tools[name].release, context), self._timeouts[name], name=f"tool {name}"
+            )
+        except Exception as error:
+            _LOG.warning("tool %s did not release episode %s: %s", name, context.episode, describe_error(error))
+
     async def close(self) -> None:
         """Close the tools and end threads and processes; hung threads are abandoned and delay nothing."""
         for isolated in self._isolated.values():
@@ -184,7 +198,7 @@ class ToolRunner:
                     )
                 tools[called], brought_by[called] = one, name
                 self._timeouts[called] = self._timeouts[name]
-        self.tools = tools
+        self.tools, self.holding = tools, _holding(tools)
 
     async def _start_isolated(self, resources: ToolResources) -> None:
         """Open the isolated tools; their corpora are files that exist as long as the runner."""
@@ -278,3 +292,7 @@ class ToolRunner:
             self._misrewarding.add(name)
             _LOG.warning("tool %s %s: such calls fail and earn nothing", name, problem)
         raise ValueError(f"it {problem}")
+
+
+def _holding(tools: Mapping[str, Tool]) -> set[str]:
+    return {name for name, tool in tools.items() if type(tool).release is not Tool.release}
