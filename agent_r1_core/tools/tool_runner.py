@@ -19,7 +19,7 @@ from agent_r1_core.chat import clip_text
 from agent_r1_core.contracts.reward import reward_problem
 from agent_r1_core.contracts.tool import CALL_TIMEOUT, Isolation, Tool, ToolContext, ToolLimits, ToolResources
 from agent_r1_core.contracts.tool_format import ToolCall, ToolResult
-from agent_r1_core.contracts.toolset import Toolset
+from agent_r1_core.contracts.toolset import SchemaTool, Toolset
 from agent_r1_core.errors import AgentR1Error, ConfigError, ToolError, describe_error
 from agent_r1_core.tools.answer import call_tool, error_text, facts_of, failure_of, result_of
 from agent_r1_core.tools.calling import Caller, await_within
@@ -113,8 +113,8 @@ class ToolRunner:
             raise
 
     def describe(self) -> dict[str, dict[str, Any]]:
-        """What the opened tools say about themselves, by name."""
-        return {name: facts for name in self.tools if (facts := self._facts.get(name)) is not None}
+        """What the opened tools and toolsets say about themselves, by name."""
+        return {name: facts for name in self._timeouts if (facts := self._facts.get(name)) is not None}
 
     async def call(self, call: ToolCall, context: ToolContext) -> ToolResult:
         """Run a call; whatever goes wrong becomes a result that the model can read.
@@ -226,7 +226,7 @@ class ToolRunner:
             raise
         except CallTimeout:
             count.timeouts += 1
-            if isolated is None and count.timeouts == 1:
+            if isolated is None and count.timeouts == 1 and not isinstance(tool, SchemaTool):
                 _LOG.warning(
                     "a call of tool %s ran into its timeout of %g seconds, and its thread cannot be ended: with "
                     "isolation: process its process would be killed",
