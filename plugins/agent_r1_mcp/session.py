@@ -24,7 +24,8 @@ async def session_with(config: McpConfig, secrets: Secrets, stderr: IO[str]) -> 
     import mcp
 
     # A server that prints to its standard output would fill the user's terminal with tracebacks.
-    logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
+    for name in ("mcp.client", "client"):  # both are the names of its loggers
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     async with AsyncExitStack() as stack:
         if config.command:
             transport = _to_command(config, secrets, stderr)
@@ -61,7 +62,7 @@ async def _to_address(config: McpConfig, secrets: Secrets, stack: AsyncExitStack
         limits=http.Limits(max_connections=_CONNECTIONS, keepalive_expiry=2.0),  # servers close idle ones after 5 s
     )
     await stack.enter_async_context(client)
-    return streamable_http_client(config.url, http_client=client)
+    return streamable_http_client(str(config.url), http_client=client)
 
 
 async def list_tools(session: Any) -> list[dict[str, Any]]:

@@ -98,6 +98,7 @@ DOCUMENTS = [
     "docs/recipes.md",
     "docs/runs.md",
     "docs/search.md",
+    "docs/tools.md",
     "docs/viewer.md",
     "docs/worlds.md",
 ]
