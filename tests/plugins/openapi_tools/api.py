@@ -91,7 +91,7 @@ def app(elsewhere: str = "") -> Starlette:
                 return RedirectResponse(f"{elsewhere}/key")
         return PlainTextResponse("done")
 
-    names = ("key", "flaky", "busy", "away", "long", "slow", "near", "far")
+    names = ("key", "flaky", "busy", "away", "long", "slow", "near", "far", "sum")
     routes = [Route(f"/{name}", answer) for name in names]
     routes += [Route("/unsafe", answer, methods=["POST"]), Route("/notes/{id}", note, methods=["GET", "PUT", "POST"])]
     routes.append(Route("/openapi.json", lambda request: JSONResponse(DESCRIPTION)))
