@@ -28,6 +28,7 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
+from agent_r1_core.devices import on_device
 from agent_r1_core.learning.packing import Span, Tree
 
 NAME = "agent_r1_packed"
@@ -147,9 +148,9 @@ class TreeMask:
     def __init__(self, tree: Tree, device: torch.device, blocks: int = 2) -> None:
         tree = filled(tree, blocks)
         self._ends, self._positions, self._device = subtree_ends(tree), tree.positions, device
-        self._on_device = self._ends.to(device), tree.positions.to(device)
+        self._on_device = on_device(self._ends, device), on_device(tree.positions, device)
         self._blocks: dict[int | None, BlockMask] = {}
-        self.tree = replace(tree, ids=tree.ids.to(device), positions=self._on_device[1])
+        self.tree = replace(tree, ids=on_device(tree.ids, device), positions=self._on_device[1])
         """The tree, filled up: its last tokens may belong to no sequence."""
 
     def visible(self, window: int | None = None) -> Visible:
@@ -172,15 +173,13 @@ class TreeMask:
     def blocks(self, window: int | None = None) -> BlockMask:
         """The mask by blocks; made once for all layers with the same window."""
         if window not in self._blocks:
-            partial, full = block_pairs(self._ends, self._positions, window)
-            mask = BlockMask.from_kv_blocks(
-                *_listed(partial),
-                *_listed(full),
+            pairs = (_listed(pairs) for pairs in block_pairs(self._ends, self._positions, window))
+            self._blocks[window] = BlockMask.from_kv_blocks(
+                *(on_device(part, self._device) for pair in pairs for part in pair),
                 BLOCK_SIZE=BLOCK,
                 mask_mod=self.visible(window),
                 seq_lengths=(len(self._ends), len(self._ends)),
             )
-            self._blocks[window] = mask.to(self._device)
         return self._blocks[window]
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, window: int | None, scale: float) -> Tensor:
