@@ -38,6 +38,8 @@ _KEPT = 32
 """Plain products keep their weights for the backward pass: at most so many times what a query takes."""
 BLOCK = 128
 """Tokens of a block, which the kernel computes or leaves out as a whole."""
+_CASES = 64
+"""For which the kernel may be compiled."""
 _NARROWEST = 16
 """Width of a head that the kernel needs."""
 
@@ -250,7 +252,11 @@ def _wide_enough(part: Tensor) -> Tensor:
 
 @functools.cache
 def _compiled() -> Any:
-    """Whole, so that what cannot be compiled is an error: uncompiled it would make [tokens, tokens] in silence."""
+    """Whole, so that what cannot be compiled is an error: uncompiled it would make [tokens, tokens] in silence.
+
+    Frozen and learning weights, adapters, critics and precisions are cases of their own, more than torch's eight.
+    """
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, _CASES)
     return torch.compile(flex_attention, dynamic=True, fullgraph=True)
 
 
