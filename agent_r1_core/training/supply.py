@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent_r1_core.assembly.curriculum import Curriculum
 from agent_r1_core.assembly.task_sets import TRAIN
 from agent_r1_core.errors import EngineError
 from agent_r1_core.evaluation.listener import Listener, episode_counter
@@ -39,7 +40,8 @@ class Collected:
     order: Order
     """The place in the order of tasks behind the step."""
     metrics: dict[str, float]
-    """How stale its tokens are, if any were sampled, and what the algorithm logs of its choice."""
+    """How stale its tokens are, if any were sampled; what the curriculum did, and what the algorithm logs of its
+    choice."""
 
 
 class _Shown:
@@ -124,8 +126,15 @@ class Supply:
             shown.come()
             rollout = rollout + await self._play(step, more, f"{step}/{extra}", shown)
             groups = selection.filter(rollout.groups)
+        learnt: dict[str, float] = {}
+        if isinstance(order, Curriculum):
+            numbers = {self._assembly.train.tasks[k].id: k for k in played}
+            learnt = order.metrics()
+            several = [group for group in rollout.groups if len(group.returns) > 1]
+            order = self._order = order.learn({numbers[group.task.id]: group.varies for group in several})
         stale = {} if self._demonstrations else self._staleness(step, rollout.trajectories)
-        return Collected(rollout, groups, order, stale | selection.filter_metrics(rollout.groups, groups))
+        metrics = stale | learnt | selection.filter_metrics(rollout.groups, groups)
+        return Collected(rollout, groups, order, metrics)
 
     def idle_seconds(self) -> float:
         """Time of this step without any episode in flight, since the last call."""
