@@ -21,12 +21,14 @@ from agent_r1_core.errors import EngineError
 from agent_r1_core.evaluation.listener import Listener, episode_counter
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.rollout import RolloutRequest
+from agent_r1_core.rollout.group_scoring import GroupScorer
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.assembly import Assembly
     from agent_r1_core.assembly.task_order import Order
     from agent_r1_core.learning.selection import Selection
     from agent_r1_core.rollout import RolloutResult
+    from agent_r1_core.rollout.settings import WeightedReward
     from agent_r1_core.trajectory import Group, Trajectory
 
 
@@ -82,9 +84,18 @@ class Supply:
 
     Args:
         order: the place in the order of tasks behind the `done` steps.
+        rewards: those of the run; here it is that groups are scored.
     """
 
-    def __init__(self, assembly: Assembly, selection: Selection, listener: Listener, order: Order, done: int) -> None:
+    def __init__(
+        self,
+        assembly: Assembly,
+        selection: Selection,
+        listener: Listener,
+        order: Order,
+        done: int,
+        rewards: Sequence[WeightedReward] = (),
+    ) -> None:
         self._assembly = assembly
         self._selection = selection
         self._settings = assembly.config.training
@@ -95,6 +106,7 @@ class Supply:
         self._order = order
         self._last = done
         """The last step that was begun."""
+        self._groups = GroupScorer(rewards)
         self._begun: deque[_Begun] = deque()
         self._playing = 0
         self._idle_since = time.perf_counter()
@@ -149,6 +161,7 @@ class Supply:
         for rollout in begun:
             rollout.cancel()
         await asyncio.gather(*begun, return_exceptions=True)
+        self._groups.close()
 
     def _begin(self, last: int) -> None:
         """Begin all steps up to `last`."""
@@ -174,7 +187,7 @@ class Supply:
         )
         self._count(1)
         try:
-            return await self._assembly.rollouts.collect(request, shown)
+            return await self._groups.score(await self._assembly.rollouts.collect(request, shown))
         finally:
             self._count(-1)
 
