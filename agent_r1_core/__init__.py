@@ -49,6 +49,7 @@ _HOMES = {
     "Markup": "contracts.markup",
     "Message": "trajectory",
     "Metric": "contracts.metric",
+    "NotedScore": "contracts.reward",
     "Observation": "contracts.env",
     "ObservationSource": "trajectory",
     "ParsedAction": "contracts.tool_format",

@@ -104,6 +104,9 @@ class Turn:
     """Sum of the turn's process rewards (weighted) and the environment's own reward."""
     rewards: dict[str, float] = field(default_factory=dict)
     """Each process reward by name, unweighted; a tool's under the tool's name, the environment's own under `env`."""
+    notes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What rewards say of their scores, by reward; an outcome reward's is in the last turn. JSON-able; its numbers
+    become metrics, `reward/<name>/<key>`."""
     state_key: str | None = None
     """Names the environment's state before the action, for algorithms that compare states."""
     new_context: bool = False

@@ -70,6 +70,7 @@ def row_of(step: int | None, trajectory: Trajectory, numbers: TokenNumbers) -> d
 def _turn_row(turn: Turn) -> dict[str, Any]:
     """The turn without its texts, which `messages` holds; `observed` counts the messages of its observation."""
     row = {name: getattr(turn, name) for name in _TURN}
+    row |= {"notes": turn.notes} if turn.notes else {}
     return row | {"calls": [vars(call) for call in turn.calls], "observed": len(turn.observation)}
 
 

@@ -113,6 +113,7 @@ def turn_answer(turn: Turn) -> dict[str, Any]:
         "errors": shortened(turn.errors),
         "success": turn.success,
         "info": shortened(turn.info),
+        "notes": shortened(turn.notes),
         "new_context": turn.new_context,
         "versions": turn.versions,
         "tool_seconds": turn.tool_seconds,
