@@ -50,6 +50,7 @@ _HOMES = {
     "Message": "trajectory",
     "Metric": "contracts.metric",
     "Observation": "contracts.env",
+    "Outcome": "contracts.env",
     "ObservationSource": "trajectory",
     "ParsedAction": "contracts.tool_format",
     "Passage": "contracts.tasks",
