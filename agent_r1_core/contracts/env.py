@@ -105,6 +105,8 @@ class Outcome:
     """Of the environment, on the player's last action."""
     success: bool | None = None
     """As in `Step`."""
+    info: dict[str, Any] = field(default_factory=dict)
+    """As in `Step`; it joins that of the player's last turn."""
 
 
 @dataclass

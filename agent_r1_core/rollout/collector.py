@@ -225,7 +225,7 @@ class _Rollout:
 
     async def _close(self, episode: Episode) -> None:
         engines = [self.engine] if self.frozen is None else [self.engine, self.frozen]
-        released = [("engine", partial(engine.release, episode.key)) for engine in engines]
+        released = [("engine", partial(engine.release, key)) for engine in engines for key in episode.keys]
         for what, close in (("environment", episode.close), *released):
             try:
                 await close()

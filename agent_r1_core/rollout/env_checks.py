@@ -30,11 +30,9 @@ def step_of(value: Any) -> Step:
     terminated, truncated = bool(value.terminated), bool(value.truncated)
     if terminated and truncated:
         raise Unfit("ended its episode as terminated and as truncated; set the one that is meant (LAW 5)")
-    errors, info, others = plain.copy(value.errors), plain.copy(value.info), value.others
+    errors, others = plain.copy(value.errors), value.others
     if type(errors) is not list or not all(isinstance(error, str) for error in errors):
         raise Unfit(f"gave the errors {shown(errors)}; use a list of sentences")
-    if type(info) is not dict:
-        raise Unfit(f"gave the info {shown(info)}; use a dictionary")
     spent = plain.copy(value.tool_seconds)
     seconds = number_of(spent)
     if seconds is None or not 0 <= seconds < math.inf:
@@ -54,7 +52,7 @@ def step_of(value: Any) -> Step:
         calls=_calls(value.calls, plain),
         errors=errors,
         tool_seconds=seconds,
-        info=info,
+        info=outcome.info,
         withdrawn=bool(value.withdrawn),
         others={player: _outcome(one, plain) for player, one in others.items()},
     )
@@ -90,13 +88,15 @@ def _observation(value: Any, plain: Plain) -> Observation:
 
 
 def _outcome(value: Step | Outcome, plain: Plain) -> Outcome:
-    given, success = plain.copy(value.reward), plain.copy(value.success)
+    given, success, info = plain.copy(value.reward), plain.copy(value.success), plain.copy(value.info)
     reward = number_of(given)
     if reward is None or not abs(reward) <= LARGEST:
         raise Unfit(f"gave the reward {shown(given)}; use a number from {-LARGEST:g} to {LARGEST:g}")
     if not (success is None or type(success) is bool):
         raise Unfit(f"gave the success {shown(success)}; use True, False or None")
-    return Outcome(reward, success)
+    if type(info) is not dict:
+        raise Unfit(f"gave the info {shown(info)}; use a dictionary")
+    return Outcome(reward, success, info)
 
 
 def _options(value: Any, plain: Plain) -> RequestOptions:

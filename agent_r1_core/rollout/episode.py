@@ -53,6 +53,7 @@ class Episode:
         """Prepare an episode; the seeds of its requests and tool calls are derived from the plan's."""
         self.key = f"{plan.key}/{attempt}"
         """The episode's id for engine and tools, unique among those in flight."""
+        self._plan_key = plan.key
         self.trajectory = Trajectory(
             task=plan.task,
             sample=plan.sample,
@@ -122,8 +123,13 @@ class Episode:
             seed=derive_seed(self.trajectory.seed, "turn", sum(len(one.sampled) for one in self._players.values())),
             stop_ids=self._shared.tokenizer.eos_ids,
             stop_strings=stop_strings,
-            episode=self.key,
+            episode=player.key,
         )
+
+    @property
+    def keys(self) -> list[str]:
+        """Those of its requests: an engine knows each player as an episode of its own."""
+        return [player.key for player in self._players.values()]
 
     @property
     def turn(self) -> Turn:
@@ -163,7 +169,7 @@ class Episode:
             await self._withdraw(await self._world.step(Action("", abandoned=True)))
         else:
             context = self._player.context
-            self._turn = turn = self._player.record(request, generation, self.key)
+            self._turn = turn = self._player.record(request, generation)
             if self._tools is not None:
                 self._tools.begin_turn(turn)
             if context.summary is None:
@@ -215,7 +221,8 @@ class Episode:
             chosen = examples.before(trajectory.task, first.messages)
             context.examples = examples.messages(chosen, settings.tool_format, self._shared.tokenizer.control)
             trajectory.examples = len(chosen)
-        return Player(trajectory, conversation, context, first.frozen)
+        key = f"{self._plan_key}/player-{number}/{trajectory.attempts}" if number else self.key
+        return Player(key, trajectory, conversation, context, first.frozen)
 
     async def _score(self) -> None:
         """Check and score what each player did, the frozen ones left out."""
@@ -259,9 +266,7 @@ class Episode:
         """Go on as if the last observation had not been; what else the step says is of the turn before."""
         self._player.conversation.withdraw()
         self._player.trajectory.answer = step.answer
-        self._player.credit(Outcome(step.reward, step.success))
-        for turn in self._player.trajectory.turns[-1:]:
-            turn.info |= step.info
+        self._player.credit(Outcome(step.reward, step.success, step.info))
         await self._advance(step)
 
     async def _advance(self, step: Step) -> None:

@@ -17,6 +17,8 @@ from agent_r1_core.trajectory import EndStatus, Trajectory, Turn
 class Player:
     """Records what a player reads and does."""
 
+    key: str
+    """The id of its requests."""
     trajectory: Trajectory
     conversation: Conversation
     context: EpisodeContext
@@ -24,12 +26,12 @@ class Player:
     """A frozen model acts, of which nothing is kept."""
     sampled: list[Sampled] = field(default_factory=list)
 
-    def record(self, request: Request, generation: Generation, episode: str) -> Turn:
-        """The turn of an action; errors name the episode by its key."""
+    def record(self, request: Request, generation: Generation) -> Turn:
+        """The turn of an action."""
         trajectory, shown = self.trajectory, self.context.shown
         if not generation.ids:
-            raise EpisodeError(f"the engine gave no token in episode {episode}; check its model")
-        versions = () if trajectory.demonstrated is not None else _versions(generation, episode)
+            raise EpisodeError(f"the engine gave no token in episode {self.key}; check its model")
+        versions = () if trajectory.demonstrated is not None else _versions(generation, self.key)
         if versions and not trajectory.turns:
             trajectory.policy_version = versions[0][0]
         segment, start, stop, text = self.conversation.act(generation.ids, generation.logprobs)
@@ -51,11 +53,12 @@ class Player:
         return turn
 
     def credit(self, outcome: Outcome) -> None:
-        """Put what another player's step means for this one on its last turn."""
+        """Put what a step means for this player, who did not act in it, on the last turn."""
         for turn in self.trajectory.turns[-1:]:
             turn.reward += outcome.reward
             turn.rewards["env"] = turn.rewards.get("env", 0.0) + outcome.reward
             turn.success = turn.success if outcome.success is None else outcome.success
+            turn.info |= outcome.info
 
     async def end(self, status: EndStatus, reason: str, bootstrap: bool, last: Observation | None) -> None:
         """Record how the episode ended, with what this player read last; None: nothing."""
