@@ -1,7 +1,7 @@
 """The environment `textarena`: a game of TextArena, alone or with others.
 
-The task's seed draws the start and all chance of a game, so that every episode of a group plays the same one; only the
-players differ. An action is the policy's text without its thoughts, in which the game looks for its own form, mostly
+The task's seed draws the start and all chance of a game, and what a script does before the policy acts, so that the
+episodes of a group begin alike; only the players differ. An action is the policy's text without its thoughts, in which the game looks for its own form, mostly
 `[...]`. One invalid action in a row is answered and may be repeated; the second ends the game.
 """
 
@@ -96,10 +96,12 @@ class TextArena(ToolEnv):
     def __init__(self, config: ComponentConfig | None = None, services: EnvServices | None = None) -> None:
         super().__init__(config, services)
         self._game: Game | None = None
+        self._acted = False
         self._script: Callable[[str, Random], str] | None = None
         self._numbers: dict[int, int] = {}
         """The numbers of the players who are no script, by their seats in the game."""
         self._seat = self._first = 0
+        self._opening = Random()
 
     @classmethod
     def unavailable(cls, config: TextArenaConfig) -> str | None:
@@ -141,7 +143,7 @@ class TextArena(ToolEnv):
         config, named = self.config, self.config.opponent
         seed = abs(task.seed) if task.seed is not None else zlib.crc32(task.id.encode())
         self._game = Game(config.id, config.kwargs, config.players if named else 1, seed)
-        self._first = -1
+        self._first, self._opening = -1, Random(seed)
         if named == "random":
             self._script = random_move
         elif named and ":" in named:
@@ -157,7 +159,7 @@ class TextArena(ToolEnv):
     def step(self, action: Action) -> Step:
         """Act, and let scripts act until somebody else is next."""
         game, seat = self._played, self._seat
-        illegal = game.act(without_thinking(action.text))
+        self._acted, illegal = True, game.act(without_thinking(action.text))
         errors = ["the game calls the action invalid"] if illegal else []
         observation = None if game.over else self._next()
         if observation is not None:
@@ -174,7 +176,8 @@ class TextArena(ToolEnv):
             self._first = seat if self._first < 0 else self._first
             if self._script is None or seat in self._numbers:
                 break
-            self._played.act(self._script(self._text(seat, messages), self.services.rng))
+            chance = self.services.rng if self._acted else self._opening
+            self._played.act(self._script(self._text(seat, messages), chance))
             if self._played.over:
                 return None
         self._seat = seat

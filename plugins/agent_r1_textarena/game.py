@@ -99,7 +99,9 @@ class Game:
         """Who acts next, and what is new to them: who said it (-1: the game), what, and the name of its kind."""
         with self._own_chance():
             seat, messages = self._env.get_observation()
-        return int(seat), [(int(speaker), str(text), kind.name) for speaker, text, kind in messages]
+        # Countdown, Cryptarithm and Slitherlink put a player's own action into the wrong places.
+        known = [message for message in messages if isinstance(message[0], int)]
+        return int(seat), [(speaker, str(text), kind.name) for speaker, text, kind in known]
 
     def act(self, text: str) -> bool:
         """Act for whoever is next; says whether the action was invalid."""
@@ -121,6 +123,10 @@ class Game:
             vars(_LOCAL).clear()
 
 
+def _say_nothing(*values: Any, **options: Any) -> None:
+    """In place of `print`."""
+
+
 def _maker(name: str) -> Any:
     """What makes a game, its modules imported and cut off from the global generators."""
     import textarena.envs.registration as registry
@@ -140,6 +146,8 @@ def _maker(name: str) -> Any:
 
 
 def _cut_off(module: ModuleType) -> None:
+    """Give a module the games' chance, and let it print nothing."""
+    vars(module).setdefault("print", _say_nothing)
     for name, value in list(vars(module).items()):
         if value is random:
             setattr(module, name, _Chance(random, "numbers"))
