@@ -51,6 +51,7 @@ _HOMES = {
     "Metric": "contracts.metric",
     "NotedScore": "contracts.reward",
     "Observation": "contracts.env",
+    "Outcome": "contracts.env",
     "ObservationSource": "trajectory",
     "ParsedAction": "contracts.tool_format",
     "Passage": "contracts.tasks",

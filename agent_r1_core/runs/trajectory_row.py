@@ -14,7 +14,7 @@ NUMBERS = ("advantages", "learner_logprobs", "values")
 """Columns of what an update knew of tokens: the fields of `TokenNumbers`."""
 _PLAIN = (
     "sample", "reason", "bootstrap", "reward", "seed", "policy_version", "attempts", "seconds", "tool_seconds",
-    "baseline", "demonstrated", "examples",
+    "baseline", "demonstrated", "examples", "player",
 )  # fmt: skip
 _TURN = (
     "index", "segment", "start", "stop", "finish", "reward", "rewards", "state_key", "new_context", "versions",
@@ -36,6 +36,7 @@ def columns() -> dict[str, Any]:
         "segment_lengths": pa.list_(small), "prompt_lengths": pa.list_(small), "task": text, "messages": text,
         "turns": text, "seed": integer, "policy_version": integer, "attempts": small, "seconds": number,
         "tool_seconds": number, "baseline": pa.bool_(), "demonstrated": text, "examples": small,
+        "player": small,
         "turn_count": small, "tool_errors": small,
     }  # fmt: skip
 
@@ -107,7 +108,7 @@ def trajectory_of(row: dict[str, Any]) -> Trajectory:
         closing=messages,
         answer=row["answer"],
         rewards=json.loads(row["rewards"]),
-        **{name: row[name] for name in _PLAIN},
+        **{name: row[name] for name in _PLAIN if name in row or name != "player"},  # older files have none
     )
 
 
