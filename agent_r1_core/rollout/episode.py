@@ -181,9 +181,13 @@ class Episode:
         self._ended = True
 
     async def close(self) -> None:
-        """Close the environment and record the episode's time."""
+        """Record the episode's time, close the environment, and have the tools release the episode."""
         self.trajectory.seconds = time.perf_counter() - self._begun
-        await self._world.close()
+        try:
+            await self._world.close()
+        finally:
+            if self._tools is not None:
+                await self._tools.release()
 
     def _add_examples(self, first: Observation) -> int:
         """Put the examples of the run before the task; returns how many there are."""
