@@ -13,4 +13,5 @@ AGENT_R1_PLUGIN_API = 1
 def register_tools() -> Iterable[ToolSpec]:
     return [
         ToolSpec("python", "agent_r1_python.python_tool:Python", "Runs Python in a sandbox; variables survive calls"),
+        ToolSpec("shell", "agent_r1_python.shell_tool:ShellTool", "Runs commands in a sandbox; files survive calls"),
     ]

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from agent_r1_core import ComponentConfig, Metric, Tool, ToolContext, ToolError, ToolResources
-from agent_r1_core.sandbox import UNSAFE, Backend, Bounds, Box, BoxEnded, BoxTimeout, EpisodeBox, find_backend
+from agent_r1_core.sandbox import UNSAFE, Backend, BoxEnded, BoxTimeout, find_backend
 
 _LOG = logging.getLogger(__name__)
 _MARGIN = 0.5
 """Seconds before the time-out of the tool's call at which the sandbox is killed, so that the model hears of it."""
-_START = 60.0
-"""Seconds that a sandbox may take to start, where the tool's call has no time-out."""
 
 
 class SandboxConfig(ComponentConfig):
@@ -39,10 +36,8 @@ class SandboxedTool(Tool):
     """Has one sandbox for each episode, from its first call to its end; an episode's calls run one after the other."""
 
     Config = SandboxConfig
-    guest: ClassVar[str]
-    """The file beside this one that runs in the sandbox."""
     needs_folder: ClassVar[bool] = False
-    """Whether the guest writes files."""
+    """Whether it writes files."""
     lost: ClassVar[str]
     """What the model is told of a sandbox that is gone."""
     metrics: ClassVar = (
@@ -53,70 +48,67 @@ class SandboxedTool(Tool):
     def __init__(self, config: ComponentConfig | None = None) -> None:
         super().__init__(config)
         self._backend: Backend | None = None
-        self._program = Path(__file__).with_name(self.guest).read_text()
-        self._boxes: set[EpisodeBox] = set()
+        self._held: set[Any] = set()
         self._key = f"sandbox {id(self)}"
 
-    def bounds(self) -> Bounds:
-        return Bounds(memory=self.config.memory, disk=self.config.disk)
+    def start(self, backend: Backend) -> Any:
+        """The sandbox of an episode: something with `close()`."""
+        raise NotImplementedError
+
+    def call(self, held: Any, arguments: Any, seconds: Callable[[float], float]) -> tuple[str, bool]:
+        """What the model reads, and whether its code failed; `seconds(most)` are left for it now."""
+        raise NotImplementedError
 
     def open(self, resources: ToolResources) -> None:
         """Find a sandbox that works here; a ConfigError where there is none."""
         if getattr(self.config, "unsafe", False):
             self._backend = UNSAFE
-            _LOG.warning(
-                "tool %s runs without a sandbox (unsafe: true): the model's code can do what you can", self.name
-            )
+            _LOG.warning("tool %s has no sandbox (unsafe: true): the model's code can do what you can", self.name)
         else:
             self._backend = find_backend(self.config.sandbox, self.needs_folder)
 
     def describe(self) -> dict[str, Any] | None:
-        """Which sandbox holds the program."""
+        """Which sandbox there is."""
         return {"sandbox": self._backend.name} if self._backend is not None else None
 
-    def ask(self, request: dict[str, Any], context: ToolContext) -> str:
-        """The guest's answer to a request; a ToolError where there is none."""
-        text, dropped = self._answer(request, context)
-        cut = f"\n[{dropped} more characters]" if dropped else ""
-        return text.rstrip("\n")[: self.config.output] + cut or "(no output)"
+    def run(self, arguments: Any, context: ToolContext) -> str:
+        """What it printed, and how it ended.
 
-    def _answer(self, request: dict[str, Any], context: ToolContext) -> tuple[str, int]:
-        box = context.state.setdefault(self._key, EpisodeBox(self._start))
-        self._boxes.add(box)
+        Raises:
+            ToolError: it took too long, or ended its sandbox.
+        """
+        if self._backend is None:
+            raise ToolError(f"the tool {self.name} is not open")
+        held = context.state.get(self._key) or context.state.setdefault(self._key, self.start(self._backend))
+        self._held.add(held)
+        seconds = 0.0
+
+        def left(most: float) -> float:
+            nonlocal seconds
+            seconds = max(0.0, min(most, context.deadline - time.monotonic() - _MARGIN))
+            return seconds
+
         context.metrics["lost"] = 0.0
-        left = min(context.deadline - time.monotonic() - _MARGIN, _START)
-        begun = time.monotonic()
         try:
-            box.exchange(json.dumps({"most": 0}).encode(), left, 1 << 10)  # it has started
-            left = min(self.config.seconds, left - (time.monotonic() - begun))
-            data = json.dumps({"most": self.config.output, **request}).encode()
-            answer = json.loads(box.exchange(data, left, (1 << 14) + 12 * self.config.output))
-            context.metrics["failed"] = float(bool(answer["failed"]))
-            return str(answer["text"]), int(answer["dropped"])
+            text, failed = self.call(held, arguments, left)
+            context.metrics["failed"] = float(failed)
+            return text
         except BoxTimeout:
-            problem = f"it took longer than {max(0.0, left):.3g} seconds and was stopped"
+            problem = f"it took longer than {seconds:.3g} seconds and was stopped"
         except BoxEnded as error:
             problem = f"it ended ({error})"
-        except (ValueError, LookupError, TypeError):
-            problem = "it sent no answer"
-            box.lose()
         context.metrics["lost"] = 1.0
         raise ToolError(f"{problem}; {self.lost}")
 
     def release(self, context: ToolContext) -> None:
         """Kill the episode's sandbox."""
-        box = context.state.get(self._key)  # it stays, so that a call that was given up starts no other
-        if box is not None:
-            box.close()
-            self._boxes.discard(box)
+        held = context.state.get(self._key)  # it stays, so that a call that was given up starts no other
+        if held is not None:
+            held.close()
+            self._held.discard(held)
 
     def close(self) -> None:
         """Kill what is left."""
-        for box in list(self._boxes):
-            box.close()
-        self._boxes.clear()
-
-    def _start(self) -> Box:
-        if self._backend is None:
-            raise ToolError("the tool is not open")
-        return Box(self._backend, self._program, self.bounds())
+        for held in list(self._held):
+            held.close()
+        self._held.clear()

@@ -176,4 +176,4 @@ def test_without_a_sandbox_only_where_the_recipe_says_so(caplog: pytest.LogCaptu
     assert tool.run(Python.Arguments(code="import os; os.getpid()"), context) != ""
     tool.release(context)
     assert tool.describe() == {"sandbox": "unsafe"}
-    assert "without a sandbox" in caplog.text
+    assert "has no sandbox (unsafe: true)" in caplog.text

@@ -40,7 +40,7 @@ def run(sandbox: str) -> Iterator[Run]:
     for tool in tools:
         for context in episodes.values():
             tool.release(context)
-        assert not tool._boxes
+        assert not tool._held
 
 
 class TestPython(ToolContract):
