@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -120,6 +120,15 @@ class Tool(Component):
     def run(self, arguments: Any, context: ToolContext) -> Any:
         """Perform the action; may be `async def`."""
         raise TypeError(f"tool {type(self).__name__} defines no run(arguments, context); add one")
+
+    def release(self, context: ToolContext) -> Awaitable[None] | None:
+        """Release what the tool holds for an episode: called once when an episode that called it is over, failed and
+        cancelled ones included, within the time-out of a call. The context has the episode's id and `state`.
+
+        A tool that defines it gets the calls of one episode one after the other, in their order; a synchronous `run`
+        that was given up may still be running. Not offered with `isolation: process`, where any process may get a call.
+        """
+        return None
 
     def close(self) -> None:
         """Release what `open` took."""

@@ -195,10 +195,14 @@ class Episode:
         self._ended = True
 
     async def close(self) -> None:
-        """Close the environment and record the episode's time."""
+        """Record the episode's time, close the environment, and have the tools release the episode."""
         for trajectory in (self.trajectory, *self.trajectory.others):
             trajectory.seconds = time.perf_counter() - self._begun
-        await self._world.close()
+        try:
+            await self._world.close()
+        finally:
+            if self._tools is not None:
+                await self._tools.release()
 
     async def _show(self, observation: Observation) -> bool:
         """Show an observation to its player, who acts next; False where it does not fit."""

@@ -47,16 +47,22 @@ class EpisodeTools:
     rewards: dict[str, float] = field(default_factory=dict)
     """Where the rewards of calls go: those of their turn. What a call earns after its turn is lost."""
     state: dict[str, Any] = field(default_factory=dict)
+    held: dict[str, asyncio.Lock] = field(default_factory=dict)
+    """By tool that was called and holds something for the episode: its calls take turns."""
 
     async def __call__(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """Run the calls of an action concurrently; results in their order."""
-        running = [self.runner.call(call, self._context(index)) for index, call in enumerate(calls)]
+        running = [self._call(call, self._context(index)) for index, call in enumerate(calls)]
         rewards = self.rewards
         results = list(await asyncio.gather(*running))
         for call, result in zip(calls, results, strict=True):
             if result.reward and rewards is self.rewards:
                 rewards[call.name] = rewards.get(call.name, 0.0) + result.reward
         return results
+
+    async def release(self) -> None:
+        """The episode is over: have its tools release what they hold for it."""
+        await asyncio.gather(*(self.runner.release(name, self._context(0)) for name in self.held))
 
     def begin_turn(self, turn: Turn) -> None:
         """The calls that follow are of this turn, until `end_turn`."""
@@ -65,6 +71,12 @@ class EpisodeTools:
     def end_turn(self) -> None:
         """The environment has answered."""
         self.rewards = {}
+
+    async def _call(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        if call.name not in self.runner.holding:
+            return await self.runner.call(call, context)
+        async with self.held.setdefault(call.name, asyncio.Lock()):
+            return await self.runner.call(call, context)
 
     def _context(self, index: int) -> ToolContext:
         rng = random.Random(derive_seed(self.seed, "tool", self.turn, index))

@@ -19,7 +19,7 @@ from agent_r1_core.chat import clip_text
 from agent_r1_core.contracts.reward import reward_problem
 from agent_r1_core.contracts.tool import CALL_TIMEOUT, Isolation, Tool, ToolContext, ToolLimits, ToolResources
 from agent_r1_core.contracts.tool_format import ToolCall, ToolResult
-from agent_r1_core.errors import AgentR1Error, ToolError, describe_error
+from agent_r1_core.errors import AgentR1Error, ConfigError, ToolError, describe_error
 from agent_r1_core.tools.answer import call_tool, error_text, facts_of, failure_of, result_of
 from agent_r1_core.tools.calling import Caller, await_within
 from agent_r1_core.tools.corpus_files import CorpusFiles
@@ -56,15 +56,20 @@ class ToolRunner:
             limits: of the processes of isolated tools, by tool.
 
         Raises:
-            ConfigError: a tool of `isolation: process` cannot be imported by another process.
+            ConfigError: a tool of `isolation: process` cannot be imported by another process, or defines `release`.
         """
         self.tools = dict(tools)
+        self.holding = {name for name, tool in self.tools.items() if type(tool).release is not Tool.release}
+        """Tools that hold something for an episode, until `release`."""
         self._timeouts = {name: float((timeouts or {}).get(name, CALL_TIMEOUT)) for name in self.tools}
         self._isolated = {
             name: IsolatedTool(tool, max_concurrency, (limits or {}).get(name, ToolLimits()))
             for name, tool in self.tools.items()
             if (isolation or {}).get(name, tool.isolation) == "process"
         }
+        for name in self.holding & self._isolated.keys():
+            problem = "holds something for each episode, which isolation: process does not offer; leave it out"
+            raise ConfigError(f"tool {name} {problem}")
         self._threads = ThreadPool(max_concurrency * CALLS_PER_EPISODE)
         self._caller = Caller(self._threads)
         self._shared = SharedProcess()
@@ -133,6 +138,15 @@ class ToolRunner:
             raise
         except Exception as error:
             raise ToolError(f"tool {name} failed with {describe_error(error)}; fix it") from error
+
+    async def release(self, name: str, context: ToolContext) -> None:
+        """Have a tool release what it holds for an episode; one that fails or hangs costs a warning."""
+        try:
+            await self._caller.call(
+                partial(self.tools[name].release, context), self._timeouts[name], name=f"tool {name}"
+            )
+        except Exception as error:
+            _LOG.warning("tool %s did not release episode %s: %s", name, context.episode, describe_error(error))
 
     async def close(self) -> None:
         """Close the tools and end threads and processes; hung threads are abandoned and delay nothing."""

@@ -340,3 +340,35 @@ def spin(how: str, pid_file: str) -> str:
     if how == "regular expression":
         return str(re.match(r"(a+)+$", "a" * 64 + "b"))
     return str(pow(7, 10**9) > 0)
+
+
+class Holder(Tool):
+    """Notes what one episode said; `how` says what it then does."""
+
+    name = "hold"
+
+    class Arguments(ToolArguments):
+        word: str
+        how: str = ""
+
+    def __init__(self, config: Any = None) -> None:
+        super().__init__(config)
+        self.held: dict[str, list[str]] = {}
+        self.released: list[tuple[str, list[str]]] = []
+        """Every episode that was released, with what was held for it."""
+
+    async def run(self, arguments: Arguments, context: ToolContext) -> str:
+        await asyncio.sleep(0.01 if arguments.word == "first" else 0)
+        said = self.held.setdefault(context.episode, [])
+        said.append(arguments.word)
+        if arguments.how == "fail":
+            raise ValueError("no words")
+        if arguments.how == "hang":
+            await asyncio.sleep(PATIENCE)
+        return " ".join(said)
+
+    def release(self, context: ToolContext) -> None:
+        said = self.held.pop(context.episode)
+        self.released.append((context.episode, said))
+        if "rude" in said:
+            raise Rude

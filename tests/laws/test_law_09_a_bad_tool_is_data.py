@@ -5,6 +5,7 @@ Time never decides here: hung calls wait for an event that the test sets when ev
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import select
@@ -15,6 +16,7 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +27,8 @@ from bad_tools import RELEASE
 from stage import BOTH_MODES, ROUND, Stage, call, questions
 
 from agent_r1_core import Sampling
-from agent_r1_core.errors import EpisodeError
-from agent_r1_core.rollout import RolloutResult
+from agent_r1_core.errors import ConfigError, EpisodeError
+from agent_r1_core.rollout import RolloutRequest, RolloutResult
 from agent_r1_core.testing import Cue, ScriptedPolicy
 from agent_r1_core.tools import threads
 from agent_r1_core.trajectory import EndStatus, Trajectory
@@ -380,3 +382,56 @@ def test_a_tool_that_keeps_the_interpreter_is_killed_at_its_deadline(how: str, t
     assert int(file.read_text()) != os.getpid()
     with pytest.raises(ProcessLookupError):
         os.kill(int(file.read_text()), 0)
+
+
+@BOTH_MODES
+def test_a_tool_releases_every_episode_that_called_it_once(deterministic: bool) -> None:
+    """Also one whose call failed or was given up, and one that failed or was cancelled; calls of a turn keep order."""
+    hold = bad_tools.Holder()
+
+    def script(cue: Cue) -> str:
+        first = {
+            "q0": call("hold", word="first") + "\n" + call("hold", word="second"),
+            "q1": call("hold", word="failed", how="fail"),
+            "q2": call("hold", word="hung", how="hang"),
+            "q3": call("hold", word="lost"),
+            "q4": call("lookup", name="Karimo"),
+            "q5": call("hold", word="rude"),
+            "end": call("hold", word="cancelled", how="hang"),
+        }
+        task = cue.request.episode.split("/")[1]
+        if cue.turn and task == "q3":
+            raise ValueError("no words")
+        return "<answer>Tavelo</answer>" if cue.turn else first[task]
+
+    stage = Stage(
+        ScriptedPolicy(script),
+        [hold, bad_tools.lookup()],
+        timeouts={"hold": 0.5},
+        deterministic=deterministic,
+        max_retries=1,
+        max_episodes=1,
+    )
+
+    async def play() -> RolloutResult:
+        result = await stage.collector.collect(RolloutRequest(questions(6), 1, ROUND))
+        last = RolloutRequest([replace(questions(1)[0], id="end")], 1, ROUND)
+        cancelled = asyncio.create_task(stage.collector.collect(last))
+        while not hold.held:
+            await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.wait({cancelled})
+        return result
+
+    result = stage.run(play())
+    assert not hold.held
+    expected = ["first second", "failed", "hung", "lost", "lost", "rude", "cancelled"]
+    assert sorted(" ".join(said) for _, said in hold.released) == sorted(expected)
+    assert len({episode for episode, _ in hold.released}) == len(expected), "each attempt is an episode of its own"
+    (both,) = result.groups[0].trajectories
+    assert [message["content"] for message in both.turns[1].observation] == ["first", "first second"]
+
+
+def test_a_tool_that_releases_episodes_is_not_isolated() -> None:
+    with pytest.raises(ConfigError, match="tool hold holds something for each episode"):
+        Stage(ScriptedPolicy([""]), [bad_tools.Holder()], isolation={"hold": "process"})

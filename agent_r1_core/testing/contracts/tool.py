@@ -58,8 +58,16 @@ class ToolContract(ComponentContract):
             tool.close()
 
     def call(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext | None = None) -> Any:
-        """Call the tool as an environment does."""
-        return run(settle(tool.run(tool.Arguments.model_validate(dict(arguments)), context or self.context())))
+        """Call the tool as an environment does: in the episode of the context, or in one of its own."""
+
+        async def episode(context: ToolContext, over: bool) -> Any:
+            try:
+                return await settle(tool.run(tool.Arguments.model_validate(dict(arguments)), context))
+            finally:
+                if over:
+                    await settle(tool.release(context))
+
+        return run(episode(context or self.context(), over=context is None))
 
     def test_its_schema_is_json_and_says_what_it_does(self) -> None:
         schema = json.loads(json.dumps(self.make().schema()))
