@@ -43,6 +43,8 @@ def print_page(answer: dict[str, Any]) -> None:
     if "schema_of_tool" in answer:
         show("\ntool schema, as the model is told:")
         show(json.dumps(answer["schema_of_tool"], indent=2, ensure_ascii=False))
+    elif answer["kind"] == "tool":
+        show("\nIt stands for several tools, known once it is open; `agent-r1 play RECIPE` lists them.")
 
 
 def _facts(answer: dict[str, Any]) -> dict[str, str]:

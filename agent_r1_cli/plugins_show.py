@@ -93,10 +93,14 @@ def _describe(registry: Registry, loaded: LoadedComponent) -> dict[str, Any]:
     if record.kind == "env":
         answer |= {"uses_tools": loaded.cls.uses_tools()}  # type: ignore[attr-defined]
     if record.kind == "tool":
+        from agent_r1_core.contracts.toolset import Toolset
+
         tool = loaded.cls.__new__(loaded.cls)
         tool.name = record.canonical
         bounds = loaded.cls.reward_range  # type: ignore[attr-defined]
-        answer |= {"schema_of_tool": tool.schema(), "reward_range": bounds and list(bounds)}  # type: ignore[attr-defined]
+        answer |= {"reward_range": bounds and list(bounds)}
+        if not issubclass(loaded.cls, Toolset):
+            answer |= {"schema_of_tool": tool.schema()}  # type: ignore[attr-defined]
     return answer
 
 

@@ -129,7 +129,7 @@ class Seat:
         Raises:
             ConfigError: there is no such tool, or its arguments cannot be read.
         """
-        shortcut = re.match(r"/(\w+)(?:\s+(.*))?$", text.strip(), re.DOTALL)
+        shortcut = re.match(r"/([\w-]+)(?:\s+(.*))?$", text.strip(), re.DOTALL)
         if shortcut is None or not self.tools or self._settings.tool_format is None:
             return text
         name, rest = shortcut.group(1), shortcut.group(2) or ""
@@ -215,7 +215,7 @@ def _policys_tokenizer(model: str) -> str | None:
 
 
 def _fields(tool: Tool) -> list[str]:
-    return list(tool.Arguments.model_fields)
+    return list(tool.schema()["function"]["parameters"].get("properties", {}))
 
 
 def _placeholder(fields: list[str]) -> str:

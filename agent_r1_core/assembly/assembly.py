@@ -31,6 +31,7 @@ from agent_r1_core.assembly.task_sets import (
 )
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.tool import Tool
+from agent_r1_core.contracts.toolset import Toolset
 from agent_r1_core.errors import ConfigError, ModelError
 from agent_r1_core.rollout import Measurer
 from agent_r1_core.work import working
@@ -158,7 +159,8 @@ def assemble(
     names = [name for one in task_sets for name in set_names(config, one)]
     resolved.check_available(() if learning else ("algorithm", "trackers", *unused_sets(config, names)))
     source = _first_model(resolved, checkpoint, note)
-    tools = [block.name.rpartition("/")[2] for block in config.tools]
+    loaded = [resolved.registry.load("tool", block.name) for block in config.tools]
+    tools = [tool.record.canonical for tool in loaded if not issubclass(tool.cls, Toolset)]
     for sentence in source.unknown_tools(tools) if checkpoint is None else ():
         note(sentence)
     shape = model_shape(source.folder)

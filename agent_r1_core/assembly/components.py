@@ -93,14 +93,19 @@ def make_tools(
         wrap: wraps every tool; wrapped tools run in this process.
         in_process: run every tool in this process, whatever its isolation, for a caller that uses the tool itself.
     """
-    tools = [(resolved.make("tool", block), block) for block in resolved.config.tools]
+    entries: dict[str, tuple[Tool, ToolBlock]] = {}
+    for block in resolved.config.tools:
+        tool: Tool = resolved.make("tool", block)
+        again = f"{tool.name}-{len(entries) + 1}"  # of toolsets alone
+        entries[again if tool.name in entries else tool.name] = tool, block
     here = in_process or wrap is not None
     return ToolRunner(
-        {tool.name: wrap(tool) if wrap else tool for tool, _ in tools},
-        {tool.name: block.timeout for tool, block in tools},
-        {tool.name: "thread" if here else _isolation(tool, block) for tool, block in tools},
+        {name: tool for name, (tool, _) in entries.items()},
+        {name: block.timeout for name, (_, block) in entries.items()},
+        {name: "thread" if here else _isolation(tool, block) for name, (tool, block) in entries.items()},
         max_concurrency,
-        {tool.name: block.limits for tool, block in tools},
+        {name: block.limits for name, (_, block) in entries.items()},
+        wrap,
     )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agent_r1_core.config.components import is_own_value
 from agent_r1_core.config.draft import DEFAULT
 from agent_r1_core.config.keys import Key, key_text
+from agent_r1_core.contracts.toolset import Toolset
 from agent_r1_core.errors import PluginError
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.scorers import SCORE, SCORES
@@ -116,7 +117,7 @@ def _note_missing(setup: Setup, key: Key, path: Any) -> None:
 def _duplicates(setup: Setup) -> None:
     seen: dict[tuple[str, str], Key] = {}
     for block in setup.blocks:
-        if len(block.key) < 2 or not isinstance(block.key[1], int):
+        if len(block.key) < 2 or not isinstance(block.key[1], int) or issubclass(block.cls, Toolset):
             continue
         first = seen.setdefault((block.kind, block.name), block.key)
         if first != block.key:
@@ -134,6 +135,9 @@ def _tools(setup: Setup) -> None:
         tool = setup.block("tools", index)
         if tool is not None and "thread" in (block.isolation, block.isolation == "auto" and tool.cls.isolation):
             setup.idle(("tools", index, "limits"), "they hold for isolation: process")
+        if tool is not None and issubclass(tool.cls, Toolset) and block.isolation == "process":
+            text = f"is not for {tool.name}, whose tools are known once it is open; leave it out"
+            setup.problems.add(("tools", index, "isolation"), text)
 
 
 def _env(setup: Setup) -> None:

@@ -179,18 +179,18 @@ def _first_paragraph(cls: type[Tool]) -> str:
 @cache
 def _parameters(arguments: type[BaseModel]) -> dict[str, Any]:
     """The JSON schema of a tool's arguments; every episode asks for it."""
-    parameters: dict[str, Any] = _plain(arguments.model_json_schema())
+    parameters: dict[str, Any] = without_titles(arguments.model_json_schema())
     parameters.pop("description", None)
     return parameters
 
 
-def _plain(schema: Any) -> Any:
+def without_titles(schema: Any) -> Any:
     """The schema without pydantic's titles, for shorter prompts."""
     if isinstance(schema, dict):
         titled = isinstance(schema.get("title"), str)
-        return {key: _plain(value) for key, value in schema.items() if not (key == "title" and titled)}
+        return {key: without_titles(value) for key, value in schema.items() if not (key == "title" and titled)}
     if isinstance(schema, list):
-        return [_plain(value) for value in schema]
+        return [without_titles(value) for value in schema]
     return schema
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from agent_r1_core.contracts.metric import Metric
+from agent_r1_core.contracts.toolset import Toolset
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.metrics.declared import DECLARED, EVALUATION
 from agent_r1_core.metrics.scorers import recipe_score
@@ -68,6 +69,8 @@ def _own(kind: str, name: str, component: type[Component]) -> Iterable[Metric]:
     """The metrics that a component declares, under the names that a run reports."""
     if kind == "score":
         return [recipe_score(name, component.declared).under(EVALUATION)]  # type: ignore[attr-defined]
+    if issubclass(component, Toolset):
+        name = "<tool>"
     return [metric.under(PREFIXES[kind].format(name=name)) for metric in component.metrics if kind in PREFIXES]
 
 

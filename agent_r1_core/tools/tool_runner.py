@@ -19,6 +19,7 @@ from agent_r1_core.chat import clip_text
 from agent_r1_core.contracts.reward import reward_problem
 from agent_r1_core.contracts.tool import CALL_TIMEOUT, Isolation, Tool, ToolContext, ToolLimits, ToolResources
 from agent_r1_core.contracts.tool_format import ToolCall, ToolResult
+from agent_r1_core.contracts.toolset import SchemaTool, Toolset
 from agent_r1_core.errors import AgentR1Error, ConfigError, ToolError, describe_error
 from agent_r1_core.tools.answer import call_tool, error_text, facts_of, failure_of, result_of
 from agent_r1_core.tools.calling import Caller, await_within
@@ -45,21 +46,24 @@ class ToolRunner:
         isolation: Mapping[str, Isolation] | None = None,
         max_concurrency: int = 128,
         limits: Mapping[str, ToolLimits] | None = None,
+        wrap: Callable[[Tool], Tool] | None = None,
     ) -> None:
         """Prepare the tools; nothing is opened yet.
 
         Args:
-            tools: by the name that the model uses.
+            tools: by the name that the model uses; a toolset by any, whose members take its place at the start.
             timeouts: seconds per call, by tool; `CALL_TIMEOUT` where missing.
             isolation: `thread` or `process`, by tool; as the tool declares where missing.
             max_concurrency: episodes at once.
             limits: of the processes of isolated tools, by tool.
+            wrap: wraps every tool that the model sees.
 
         Raises:
             ConfigError: a tool of `isolation: process` cannot be imported by another process, or defines `release`.
         """
-        self.tools = dict(tools)
-        self.holding = {name for name, tool in self.tools.items() if type(tool).release is not Tool.release}
+        self._wrap = wrap or (lambda tool: tool)
+        self.tools = {name: tool if isinstance(tool, Toolset) else self._wrap(tool) for name, tool in tools.items()}
+        self.holding = _holding(self.tools)
         """Tools that hold something for an episode, until `release`."""
         self._timeouts = {name: float((timeouts or {}).get(name, CALL_TIMEOUT)) for name in self.tools}
         self._isolated = {
@@ -75,6 +79,8 @@ class ToolRunner:
         self._shared = SharedProcess()
         self._log: CallLog | None = None
         self._opened: list[Tool] = []
+        self._members: dict[str, list[tuple[str, Tool]]] = {}
+        """Of each toolset, by the name that the model uses."""
         self._facts: dict[str, dict[str, Any] | None] = {}
         self._corpora = CorpusFiles()
         self._counts: dict[str, ToolCount] = {}
@@ -101,13 +107,14 @@ class ToolRunner:
                     await self._open(name, tool, resources)
             if self._isolated:
                 await self._start_isolated(resources)
+            self._add_members()
         except BaseException:
             await self.close()
             raise
 
     def describe(self) -> dict[str, dict[str, Any]]:
-        """What the opened tools say about themselves, by name."""
-        return {name: facts for name in self.tools if (facts := self._facts.get(name)) is not None}
+        """What the opened tools and toolsets say about themselves, by name."""
+        return {name: facts for name in self._timeouts if (facts := self._facts.get(name)) is not None}
 
     async def call(self, call: ToolCall, context: ToolContext) -> ToolResult:
         """Run a call; whatever goes wrong becomes a result that the model can read.
@@ -164,12 +171,34 @@ class ToolRunner:
     async def _open(self, name: str, tool: Tool, resources: ToolResources) -> None:
         try:
             await self._caller.call(partial(tool.open, resources))
+            self._opened.append(tool)
+            if isinstance(tool, Toolset):
+                members = await self._caller.call(tool.members)
+                self._members[name] = [(member.name, self._wrap(member)) for member in members]
         except AgentR1Error:
             raise
         except Exception as error:
             raise ToolError(f"tool {name} cannot be opened: {describe_error(error)}; check its open()") from error
-        self._opened.append(tool)
         self._facts[name] = await self._threads.run(partial(facts_of, tool))
+
+    def _add_members(self) -> None:
+        """Put the members of each toolset in its place.
+
+        Raises:
+            ConfigError: two tools have one name.
+        """
+        tools: dict[str, Tool] = {}
+        brought_by: dict[str, str] = {}
+        for name, tool in self.tools.items():
+            for called, one in self._members.get(name, [(name, tool)]):
+                if called in tools:
+                    both = " and ".join(dict.fromkeys((brought_by[called], name)))
+                    raise ConfigError(
+                        f"two tools are named {called} ({both}); give one a prefix, or offer only one of them"
+                    )
+                tools[called], brought_by[called] = one, name
+                self._timeouts[called] = self._timeouts[name]
+        self.tools, self.holding = tools, _holding(tools)
 
     async def _start_isolated(self, resources: ToolResources) -> None:
         """Open the isolated tools; their corpora are files that exist as long as the runner."""
@@ -197,7 +226,7 @@ class ToolRunner:
             raise
         except CallTimeout:
             count.timeouts += 1
-            if isolated is None and count.timeouts == 1:
+            if isolated is None and count.timeouts == 1 and not isinstance(tool, SchemaTool):
                 _LOG.warning(
                     "a call of tool %s ran into its timeout of %g seconds, and its thread cannot be ended: with "
                     "isolation: process its process would be killed",
@@ -263,3 +292,7 @@ class ToolRunner:
             self._misrewarding.add(name)
             _LOG.warning("tool %s %s: such calls fail and earn nothing", name, problem)
         raise ValueError(f"it {problem}")
+
+
+def _holding(tools: Mapping[str, Tool]) -> set[str]:
+    return {name for name, tool in tools.items() if type(tool).release is not Tool.release}

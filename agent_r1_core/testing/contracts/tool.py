@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from agent_r1_core.contracts.reward import reward_problem
 from agent_r1_core.contracts.tasks import Passage
 from agent_r1_core.contracts.tool import Tool, ToolContext, ToolResources
+from agent_r1_core.contracts.toolset import Toolset
 from agent_r1_core.errors import ToolError
 from agent_r1_core.testing.contracts.base import ComponentContract, run, settle
 from agent_r1_core.testing.trajectories import make_task
@@ -25,11 +26,14 @@ _NOT_GIVEN = object()
 
 
 class ToolContract(ComponentContract):
-    """Set `component` and `arguments`; set `expected`, `reward` and `refused` where they make sense."""
+    """Set `component` and `arguments`, and `member` of a toolset; `expected`, `reward` and `refused` where they make
+    sense."""
 
     kind = "tool"
     arguments: ClassVar[Mapping[str, Any]] = {}
     """Arguments of a call that works, as a model would send them."""
+    member: ClassVar[str] = ""
+    """Of a toolset: the name of the tool that is called."""
     expected: ClassVar[Any] = _NOT_GIVEN
     """What that call returns."""
     reward: ClassVar[float | None] = None
@@ -53,12 +57,17 @@ class ToolContract(ComponentContract):
         tool = self.make()
         tool.open(self.resources(folder))
         try:
-            yield tool
+            yield self.acting(tool)
         finally:
             tool.close()
 
+    def acting(self, tool: Tool) -> Tool:
+        """The tool that a call is for: that of an opened toolset."""
+        return {one.name: one for one in tool.members()}[self.member] if isinstance(tool, Toolset) else tool
+
     def call(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext | None = None) -> Any:
         """Call the tool as an environment does: in the episode of the context, or in one of its own."""
+        tool = self.acting(tool)
 
         async def episode(context: ToolContext, over: bool) -> Any:
             try:
@@ -69,16 +78,18 @@ class ToolContract(ComponentContract):
 
         return run(episode(context or self.context(), over=context is None))
 
-    def test_its_schema_is_json_and_says_what_it_does(self) -> None:
-        schema = json.loads(json.dumps(self.make().schema()))
+    def test_its_schema_is_json_and_says_what_it_does(self, tmp_path: Path) -> None:
+        with self.opened(tmp_path) as tool:
+            schema = json.loads(json.dumps(tool.schema()))
         assert schema["type"] == "function"
-        assert schema["function"]["name"] == self.name
+        assert schema["function"]["name"] == (self.member or self.name)
         assert schema["function"]["description"].strip(), "the model is told nothing; give the tool a docstring"
         assert set(self.arguments) <= set(schema["function"]["parameters"].get("properties", {}))
 
-    def test_an_unknown_argument_is_refused(self) -> None:
+    def test_an_unknown_argument_is_refused(self, tmp_path: Path) -> None:
         try:
-            self.make().Arguments.model_validate({**self.arguments, "an_argument_that_no_tool_has": 1})
+            with self.opened(tmp_path) as tool:
+                tool.Arguments.model_validate({**self.arguments, "an_argument_that_no_tool_has": 1})
         except ValidationError:
             return
         raise AssertionError("an unknown argument was silently accepted; make Arguments a subclass of ToolArguments")

@@ -1,0 +1,70 @@
+"""Toolset: one entry of a recipe's `tools` that stands for several tools, which are known once it is open."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from agent_r1_core.contracts.tool import Tool, ToolContext, without_titles
+
+_LONGEST_NAME = 64
+
+
+class Toolset(Tool):
+    """Opens what brings its own tools, such as a server. The model sees those, and never the toolset.
+
+    `timeout` of its entry holds for each call of each tool. A recipe may name a toolset several times.
+    """
+
+    def members(self) -> Sequence[Tool]:
+        """The tools of the opened toolset, each under the name that the model uses. Nobody opens or closes them; they
+        run in this process, give no rewards, and report the metrics that the toolset declares.
+        """
+        raise TypeError(f"toolset {type(self).__name__} defines no members(); add it")
+
+    def run(self, arguments: Any, context: ToolContext) -> Any:
+        raise TypeError(f"toolset {self.name} is no tool; call one of its members")
+
+
+class SchemaTool(Tool):
+    """A tool whose name, description and JSON schema come from elsewhere; a subclass defines `perform`.
+
+    Only the names of arguments are checked: required ones must be there, and unknown ones are refused unless the schema
+    allows more. Whoever performs the call checks the values.
+    """
+
+    def __init__(self, name: str, description: str, parameters: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.name = function_name(name)
+        self._parameters = {"properties": {}, **without_titles(parameters), "type": "object"}
+        self._function = {"name": self.name, "description": description.strip() or name, "parameters": self._parameters}
+        self.Arguments = _arguments(self._parameters)  # type: ignore[misc]  # the arguments of this instance
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "function", "function": dict(self._function)}
+
+    def run(self, arguments: BaseModel, context: ToolContext) -> Any:
+        return self.perform(arguments.model_dump(by_alias=True, exclude_unset=True), context)
+
+    def perform(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        """As `run`, with the arguments that the model gave, by name."""
+        raise TypeError(f"tool {type(self).__name__} defines no perform(arguments, context); add one")
+
+
+def function_name(name: str) -> str:
+    """The name as models write it: letters, digits, `_` and `-`, at most 64 of them; any other becomes `_`."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:_LONGEST_NAME]
+
+
+def _arguments(parameters: Mapping[str, Any]) -> type[BaseModel]:
+    """A model of the properties of a JSON schema; its fields have names of their own, since properties have any."""
+    required = parameters.get("required") or ()
+    fields: dict[str, Any] = {
+        f"argument_{index}": (Any, Field(... if name in required else None, alias=name))
+        for index, name in enumerate(parameters["properties"])
+    }
+    more = parameters.get("additionalProperties") or {"$ref", "anyOf", "oneOf", "allOf"} & parameters.keys()
+    return create_model("Arguments", __config__=ConfigDict(extra="allow" if more else "forbid"), **fields)

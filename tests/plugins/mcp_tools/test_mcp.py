@@ -1,0 +1,236 @@
+"""The tools of MCP servers; the servers are real ones, most over the package mcp."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from agent_r1_mcp.toolset import McpToolset
+
+from agent_r1_core import Task, ToolCall, ToolContext, ToolResources, ToolResult
+from agent_r1_core.errors import AgentR1Error
+from agent_r1_core.testing import ToolContract
+from agent_r1_core.tools.tool_runner import ToolRunner
+from agent_r1_core.training.api import resolve
+
+HERE = Path(__file__).parent
+PLAIN = (sys.executable, "-I", "-S", str(HERE / "plain_server.py"))
+DEMO = (sys.executable, str(HERE / "demo_server.py"))
+PATH = ("PYTHONPATH",) if os.environ.get("PYTHONPATH") else ()
+Call = Callable[..., Awaitable[ToolResult]]
+
+
+class TestMcp(ToolContract):
+    component = McpToolset
+    config: ClassVar = {"command": PLAIN, "prefix": "plain-"}
+    member = "plain-say"
+    arguments: ClassVar = {"word": "hello"}
+    expected = "hello 0"
+
+
+@asynccontextmanager
+async def opened(timeout: float = 30.0, **options: Any) -> AsyncIterator[Call]:
+    """`call(tool, episode="episode", **arguments)` over a server."""
+    toolset = McpToolset(McpToolset.Config.model_validate(options))
+    toolset.name = "mcp"
+    runner = ToolRunner({"mcp": toolset}, {"mcp": timeout})
+    await runner.start(ToolResources(""))
+
+    def call(tool: str, episode: str = "episode", **arguments: Any) -> Awaitable[ToolResult]:
+        return runner.call(ToolCall(tool, arguments), context(episode))
+
+    call.runner = runner  # type: ignore[attr-defined]
+    try:
+        yield call
+    finally:
+        await runner.close()
+
+
+def context(episode: str) -> ToolContext:
+    return ToolContext(episode, 0, Task("task", "?"), random.Random(0))
+
+
+def children() -> set[int]:
+    return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()} | {
+        int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()
+    }
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.slow
+async def test_whatever_a_server_answers_or_does_is_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEMO_KEY", "a-very-secret-key")
+    async with opened(command=DEMO, env=("DEMO_KEY", *PATH)) as call:
+        calls = {
+            ("add", "a"): call("add", a=1),
+            ("geo_move_to",): call("geo_move_to"),
+            ("secret",): call("secret"),
+            ("look",): call("look"),
+            ("facts",): call("facts"),
+        }
+        assert [(await result).text for result in calls.values()] == [
+            "2",
+            "moved",
+            "the key is ${DEMO_KEY}",
+            "a cat\n[image, image/png, 300 bytes]",
+            '{"legs": 4}',
+        ]
+        failed = [await call("add", a="one"), await call("fail"), await call("add", c=1)]
+        assert all(result.error for result in failed)
+        assert "valid integer" in failed[0].text
+        assert "c: is no argument" in failed[2].text
+        if "ask" in call.runner.tools:  # type: ignore[attr-defined]
+            asked = await call("ask")
+            assert asked.error
+            assert asked.text == (
+                "Error: the tool asks for input that nobody can give (Which one?); call it with all that it needs"
+            )
+        assert [(await call("count")).text for _ in range(2)] == ["1", "2"]
+        dead = await call("die")
+        assert (dead.error, dead.metrics) == (True, {"away": 1.0})
+        assert "ended before it answered" in dead.text
+        assert (await call("count")).text == "1", "another process"
+        numbers = await asyncio.gather(*(call("add", a=number) for number in range(1_000)))
+        assert [int(result.text) for result in numbers] == list(range(1, 1_001))
+
+
+@pytest.mark.slow
+async def test_a_slow_call_costs_its_time_and_a_server_that_hangs_is_replaced() -> None:
+    async with opened(timeout=2.0, command=DEMO, env=PATH) as call:
+        await call("count")
+        slow = await call("sleep", seconds=60)
+        assert slow.text == "Error: sleep did not answer within 2 seconds."
+        assert (await call("count")).text == "2", "a server that still lists its tools stays"
+        assert "did not answer" in (await call("hang")).text
+        while "2" in (last := (await call("count")).text) or not last.isdigit():
+            continue
+        assert last == "1"
+
+
+async def test_each_episode_has_a_process_of_its_own_and_leaves_nothing() -> None:
+    async with opened(command=PLAIN, per_episode=True) as call:
+        before, files = children(), descriptors()
+        for _ in range(int(os.environ.get("AGENT_R1_MCP_ROUNDS", "1"))):
+            names = [f"episode {index}" for index in range(16)]
+            for count in (1, 2):
+                said = await asyncio.gather(*(call("count", name, word=name) for name in names))
+                assert [result.text for result in said] == [f"{name} {count}" for name in names]
+            assert len(children() - before) == 16
+            releases = (call.runner.release("count", context(name)) for name in names)  # type: ignore[attr-defined]
+            await asyncio.gather(*releases)
+            assert (children(), descriptors()) == (before, files)
+        await call("say", word="last")
+    assert children() <= before
+
+
+@contextmanager
+def serving(port: int) -> Iterator[subprocess.Popen[bytes]]:
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen([*DEMO, str(port)], env={**os.environ, "DEMO_KEY": "a-very-secret-key"}, **quiet)  # type: ignore[call-overload]
+    try:
+        for _ in range(600):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.slow
+async def test_a_server_at_an_address_may_go_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEMO_KEY", "a-very-secret-key")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    at = {"url": f"http://127.0.0.1:{port}/mcp", "headers": {"X-Key": "${DEMO_KEY}"}}
+    with serving(port) as process:
+        started = opened(**at)
+        call = await started.__aenter__()
+        numbers = await asyncio.gather(*(call("add", a=number) for number in range(64)))
+        assert [int(result.text) for result in numbers] == list(range(1, 65))
+        assert (await call("secret")).text == "the key is ${DEMO_KEY}"
+        waiting = asyncio.ensure_future(call("sleep", seconds=60))
+        await asyncio.sleep(0)
+        process.send_signal(signal.SIGKILL)
+        assert (await waiting).error
+        assert (await call("add", a=1)).error
+    with serving(port):
+        while (back := await call("add", a=1)).error:
+            await asyncio.sleep(0.05)
+        assert back.text == "2"
+        await started.__aexit__(None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"only": ["saay"]}, "has no tool 'saay'.*did you mean 'say'"),
+        ({"command": [sys.executable, "-c", "raise SystemExit('no key')"]}, "cannot be used: .*(no key)"),
+        ({"command": ["no-such-program"]}, "no-such-program cannot be used"),
+        ({"env": ["NOT_SET_ANYWHERE"]}, "environment variable NOT_SET_ANYWHERE"),
+    ],
+)
+async def test_a_server_that_cannot_be_used_is_a_sentence(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(AgentR1Error, match=text):
+        async with opened(**{"command": PLAIN, **options}):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ("{name: mcp}", "either a command"),
+        ("{name: mcp, url: 'http://x/mcp', per_episode: true}", "keeps nothing apart"),
+        ("{name: mcp, url: 'http://x/mcp', headers: {Authorization: 'Bearer abc'}}", "shows its secret"),
+        ("{name: mcp, url: 'http://x/mcp', isolation: process}", "is not for mcp, whose tools"),
+        ("{name: mcp, command: [x]}", "names a program that did not run here before, command x"),
+    ],
+)
+def test_a_recipe_that_cannot_mean_what_it_says_is_refused(tmp_path: Path, options: str, text: str) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(f"extends: calculator\ntools: [{options}]\n")
+    with pytest.raises(AgentR1Error, match=text):
+        resolve(str(recipe), (), training=False).check_available()
+
+
+@pytest.mark.installed
+def test_the_package_of_the_1_line_does_as_well(tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path)]
+    subprocess.run([*pip, "mcp==1.30.0", "httpx-sse", "pydantic-settings", "python-dotenv"], check=True, timeout=300)
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    tests = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:xdist",
+        __file__,
+        "-k",
+        "whatever or address or own or asked_for",
+    ]
+    environment = {**os.environ, "PYTHONPATH": path, "AGENT_R1_MCP_LINE": "1"}
+    done = subprocess.run(tests, cwd=HERE, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_line_is_the_one_that_was_asked_for() -> None:
+    assert metadata.version("mcp").startswith(os.environ.get("AGENT_R1_MCP_LINE", "2"))
