@@ -12,6 +12,7 @@ ALLOWED: dict[str, set[str]] = {
     "attribute_texts": set(),
     "errors": set(),
     "folders": set(),
+    "helper": set(),
     "nearest": set(),
     "opening": {"errors"},
     "seeds": set(),
@@ -100,7 +101,7 @@ CLI = {
     "assembly", "metrics", "health", "training", "evaluation", "rollout", "tools", "runs", "config",
     "plugins", "chat", "folders", "nearest", "seeds", "terminal", "work", *CONTRACTS
 }  # fmt: skip
-PLUGINS = {"engines", "learning", "chat", "sandbox"}
+PLUGINS = {"engines", "learning", "chat", "sandbox", "helper"}
 """Beside the public names of agent_r1_core, errors and contracts."""
 ROOMS_OF = {
     "agent_r1_gateway": {"assembly", "plugins", "rollout", "testing", "training"},
