@@ -89,22 +89,21 @@ class Asker:
             **config.options,
         }
         content = json.dumps({name: value for name, value in body.items() if value is not None})
+        if not config.cache:
+            return await self._ask(content.encode(), read), False
         key = sha256(content.encode()).hexdigest()
-        task, known = self._known.get(key), True
-        if task is None:
-            task, known = asyncio.create_task(self._ask(content.encode(), read)), False
-            self._known[key] = task
-            while len(self._known) > max(config.cache, 1):
-                self._known.popitem(last=False)
+        known = key in self._known
+        if not known:
+            self._known[key] = asyncio.create_task(self._ask(content.encode(), read))
+        task = self._known[key]
         self._known.move_to_end(key)
+        while len(self._known) > config.cache:
+            self._known.popitem(last=False)
         try:
             return await asyncio.shield(task), known
         except JudgeError:
             self._known.pop(key, None)
             raise
-        finally:
-            if not config.cache:
-                self._known.pop(key, None)
 
     def _enter(self, loop: asyncio.AbstractEventLoop) -> None:
         """Connections and tasks of another event loop are of no use in this one; finished verdicts are."""

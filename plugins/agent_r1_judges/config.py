@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 
 from agent_r1_core import ComponentConfig
 
+_SERVE_KEY = "AGENT_R1_SERVE_KEY"
 _OURS = ("model", "messages", "stream", "n")
 
 
@@ -23,7 +24,7 @@ class JudgeConfig(ComponentConfig):
     model: str = "policy"
     """The name under which the server knows the model."""
     key: str | None = None
-    """The environment variable that holds the server's key."""
+    """The environment variable that holds the server's key; `agent-r1 serve` reads its own from AGENT_R1_SERVE_KEY."""
     instructions: str = ""
     """What the judge is told besides: what the task is about, what to watch for."""
     show: Literal["answer", "transcript"] = "answer"
@@ -52,7 +53,9 @@ class JudgeConfig(ComponentConfig):
         return given
 
     def programs(self) -> dict[str, str]:
-        """Where texts of the run are sent, with which key of the user's."""
+        """Where texts of the run are sent, with which key of the user's; nothing leaves for `agent-r1 serve` here."""
+        if self.address == type(self).model_fields["address"].default and self.key in (None, _SERVE_KEY):
+            return {}
         return {"address": f"judge at {self.address}" + (f" with the key in {self.key}" if self.key else "")}
 
     def unavailable(self) -> str | None:

@@ -11,7 +11,9 @@ from agent_r1_judges.asking import JudgeError
 from agent_r1_judges.comparison import JudgeComparison
 from scripted_judge import ScriptedJudge
 
+from agent_r1_core.errors import ConfigError
 from agent_r1_core.testing import RewardContract, make_task, make_trajectory
+from agent_r1_core.training.api import resolve
 from agent_r1_core.trajectory import Trajectory
 
 
@@ -89,3 +91,9 @@ def test_what_ranks_not_each_answer_once_is_an_error(judge: ScriptedJudge, said:
     judge.says = lambda request: said
     with pytest.raises(JudgeError, match="gave no verdict"):
         scores(judge, "a", "b")
+
+
+def test_no_evaluation_is_chosen_by_a_comparison() -> None:
+    """There a task has no group, and no such score."""
+    with pytest.raises(ConfigError, match=r"must be null or one of .*, not 'eval/reward/judge_comparison'"):
+        resolve("calculator", ["rewards=[judge_comparison]", "checkpoint.best=eval/reward/judge_comparison"])
