@@ -1,8 +1,9 @@
 """The environment `textarena`: a game of TextArena, alone or with others.
 
 The task's seed draws the start and all chance of a game, and what a script does before the policy acts, so that the
-episodes of a group begin alike; only the players differ. An action is the policy's text without its thoughts, in which the game looks for its own form, mostly
-`[...]`. One invalid action in a row is answered and may be repeated; the second ends the game.
+episodes of a group begin alike; only the players differ. An action is the policy's text without its thoughts, in which
+the game looks for its own form, mostly `[...]`. One invalid action is answered and may be repeated; a second one in a
+row ends the game.
 """
 
 from __future__ import annotations

@@ -56,6 +56,7 @@ def episode_answer(episode: Episode, texts: TokenTexts | None) -> dict[str, Any]
         "group_samples": list(episode.group_samples),
         "task": task_answer(one.task),
         "sample": one.sample,
+        "player": one.player,
         "examples": one.examples,
         "status": one.status.value,
         "reason": shortened(one.reason),
