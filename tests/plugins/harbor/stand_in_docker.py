@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3 -IS
 """Takes the arguments of docker that the plugin uses; a container is a folder, in which bubblewrap runs commands.
 
 A stand-in: it shows what the plugin asks of docker, not that docker does it.

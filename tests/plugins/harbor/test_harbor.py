@@ -154,7 +154,6 @@ def test_a_task_with_an_image_runs_in_containers(
     config = HarborTasks.Config(path=str(copied.parent), container=str(STAND_IN))
     (given,) = HarborTasks(config).load()
     fixed = "sed -i 's|// 2 [*] 4|* 2|' double.py; ls /tests; echo 1 > /logs/reward.txt"
-    assert play(given, container=str(STAND_IN)).reward == 0.5
     assert play(given, fixed, container=str(STAND_IN)).reward == 1.0
     assert play.read == ["(no output)"]  # type: ignore[attr-defined]
     assert play(given, "yes; sleep 60", "rm double.py", container=str(STAND_IN), seconds=1).reward == 0.0
