@@ -1,7 +1,7 @@
 """The environment `openenv`: an episode is a session of an OpenEnv server, over its WebSocket protocol.
 
-The policy acts by a call with the fields of the server's action, or by text that fills one of them. What the server does
-not say is not known here: it has one word for the end of an episode, so none is ever truncated by it.
+The policy acts by a call with the fields of the server's action, or by text that fills one of them. A server has one
+word for the end of an episode, so that it never counts as truncated.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ class OpenEnv(ToolEnv):
         begun = self._session.answer
         if config.same_start and not _same_start(config.url, self._session, first):
             raise EpisodeError(
-                f"the OpenEnv server at {config.url} begins differently twice with seed {seed}, so that the episodes of a "
-                "group face different problems; mend the environment, or set env.same_start=false"
+                f"the OpenEnv server at {config.url} begins differently twice with seed {seed}, so that the episodes "
+                "of a group face different problems; mend the environment, or set env.same_start=false"
             )
         rules = self.instructions() if config.rules is None else Markup(config.rules)
         shown = self._shown(begun)
@@ -200,7 +200,8 @@ def _same_start(url: str, session: Session, first: dict[str, Any]) -> bool:
     """Whether a second reset gives what the first one gave; asked once for a server."""
     with _CHECKING:
         if url not in _CHECKED:
-            _CHECKED[url] = session.say("reset", first) == session.answer
+            again = session.say("reset", first)
+            _CHECKED[url] = again.get("observation") == session.answer.get("observation")
         return _CHECKED[url]
 
 

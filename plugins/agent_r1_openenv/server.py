@@ -74,7 +74,9 @@ class _Places:
         with self.changed:
             free = self.changed.wait_for(lambda: self.limit is None or self.used < self.limit, _left(deadline))
             if not free:
-                raise EpisodeError(f"the OpenEnv server has only {self.limit} sessions; lower engine.max_episodes to it")
+                raise EpisodeError(
+                    f"the OpenEnv server has only {self.limit} sessions; lower engine.max_episodes to it"
+                )
             self.used += 1
 
     def give(self) -> None:
@@ -103,9 +105,11 @@ class Session:
             EpisodeError: there was no place, or no server, for `timeout` seconds.
         """
         self._timeout, self._places = timeout, places(url)
+        self._socket: Any = None
         deadline = time.monotonic() + timeout
         while True:
             self._places.take(deadline)
+            self._holds_place = True
             try:
                 self._socket = _connect(url, timeout)
                 self.answer = self.say("reset", first)
@@ -127,10 +131,11 @@ class Session:
             Refused: it is an error.
             EpisodeError: the server is gone, or silent.
         """
-        from websockets.exceptions import WebSocketException
+        from websockets.exceptions import ConnectionClosed, WebSocketException
 
         try:
-            self._socket.send(json.dumps({"type": kind, "data": dict(data)}))
+            with suppress(ConnectionClosed):  # a full server says so and closes, before it is asked anything
+                self._socket.send(json.dumps({"type": kind, "data": dict(data)}))
             reply = json.loads(self._socket.recv(self._timeout))
         except (OSError, WebSocketException, TimeoutError) as error:
             raise EpisodeError(f"the OpenEnv server did not answer {kind}: {error or type(error).__name__}") from error
@@ -141,14 +146,14 @@ class Session:
 
     def close(self) -> None:
         """End the session and give its place to the next one; harmless twice."""
-        socket, self._socket = getattr(self, "_socket", None), None
-        given, self._places = self._places, None  # type: ignore[assignment]
+        socket, self._socket = self._socket, None
+        holds, self._holds_place = self._holds_place, False
         if socket is not None:
             with suppress(Exception):
                 socket.send('{"type": "close"}')
             socket.close()
-        if given is not None:
-            given.give()
+        if holds:
+            self._places.give()
 
 
 def _connect(url: str, timeout: float) -> Any:

@@ -5,7 +5,6 @@ The number comes from the seed, unless the server is `forgetful`, as many are.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import socket
@@ -50,7 +49,9 @@ class LittleServer:
         ]
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
-        config = uvicorn.Config(Starlette(routes=routes), log_level="error", ws="websockets-sansio", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            Starlette(routes=routes), log_level="error", ws="websockets-sansio", timeout_graceful_shutdown=1
+        )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, args=([self._listening],))
         self._thread.start()
@@ -91,11 +92,11 @@ class LittleServer:
                 return
             if asked["type"] == "reset":
                 self.begun += 1
-                rng = random.Random() if self.forgetful else random.Random(data["seed"])
+                rng = random.Random(self.begun if self.forgetful else data["seed"])
                 number, left = rng.randint(data.get("low", 1), 9), 3
                 said = {"observation": {"said": f"Guess! It is no {number % 9 + 1}."}, "reward": 0.0, "done": False}
             elif data.get("number") == 0:
-                await asyncio.Event().wait()
+                continue
             elif not isinstance(data.get("number"), int) or data.keys() - {"number"}:
                 wrong = {"loc": ["number"], "msg": "Input should be a valid integer"}
                 refused = {"message": "Invalid message", "code": "VALIDATION_ERROR", "errors": [wrong]}

@@ -10,7 +10,6 @@ from importlib import util
 from typing import Any, ClassVar
 
 import pytest
-from agent_r1_openenv import env as module
 from agent_r1_openenv import server as connection
 from agent_r1_openenv.env import OpenEnv
 from agent_r1_openenv.source import OpenEnvTasks
@@ -122,10 +121,7 @@ def test_a_server_that_forgets_its_seed_is_refused() -> None:
     try:
         env = env_of(server)
         with pytest.raises(EpisodeError, match=r"begins differently twice with seed 3, .* env\.same_start=false"):
-            for _ in range(20):  # it may begin alike by chance
-                module._CHECKED.clear()
-                env.close()
-                env.reset(TASK)
+            env.reset(TASK)
         env.close()
         free = env_of(server, same_start=False)
         free.reset(TASK)
@@ -136,9 +132,9 @@ def test_a_server_that_forgets_its_seed_is_refused() -> None:
 
 def test_no_server_and_no_package_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     away = OpenEnv(OpenEnv.Config(url="http://127.0.0.1:9/"), EnvServices(tool_format=Hermes()))
-    with pytest.raises(EpisodeError, match="there is no OpenEnv server at ws://127.0.0.1:9/ws: "):
+    with pytest.raises(EpisodeError, match=r"there is no OpenEnv server at ws://127.0.0.1:9/ws: "):
         away.reset(TASK)
-    with pytest.raises(TaskError, match="there is no OpenEnv server at http://127.0.0.1:9/list_environments: "):
+    with pytest.raises(TaskError, match=r"there is no OpenEnv server at http://127.0.0.1:9/list_environments: "):
         OpenEnvTasks(OpenEnvTasks.Config(url="http://127.0.0.1:9")).load()
     monkeypatch.setattr(connection, "find_spec", lambda name: None if name == "websockets" else util.find_spec(name))
     assert "pip install 'agent-r1[openenv]'" in (OpenEnv.unavailable(away.config) or "")
@@ -174,7 +170,7 @@ def test_a_full_server_is_waited_for_and_nothing_leaks() -> None:
     """64 episodes at once where the server takes 5, and as if each were alone."""
     server = LittleServer(sessions=5)
     try:
-        alone = [play(server, seed) for seed in range(200)]
+        alone = [play(server, seed) for seed in range(80)]
         before = len(os.listdir("/proc/self/fd")), threading.active_count()
 
         async def together() -> list[Any]:
@@ -184,7 +180,7 @@ def test_a_full_server_is_waited_for_and_nothing_leaks() -> None:
                 async with gate:
                     return await asyncio.to_thread(play, server, seed)
 
-            return await asyncio.gather(*(one(seed) for seed in range(200)))
+            return await asyncio.gather(*(one(seed) for seed in range(80)))
 
         assert asyncio.run(together()) == alone
         assert server.most_open == 5
