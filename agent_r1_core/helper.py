@@ -40,9 +40,13 @@ class _Running:
 class Helper:
     """A helper and its process; it may be asked from several threads at once."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str] | None = None, shows_errors: bool = False
+    ) -> None:
+        """`shows_errors`: its standard error is ours."""
         self._command = list(command)
         self._environment = {name: os.environ[name] for name in _PASSED if name in os.environ} | dict(environment or {})
+        self._shows_errors = shows_errors
         self._numbers = count()
         self._lock = threading.Lock()
         self._running: _Running | None = None
@@ -54,6 +58,17 @@ class Helper:
             HelperError: it says why it cannot.
             HelperGone: it ended. One that does not answer in time is killed.
         """
+        future = self.begin(do, **arguments)
+        running = self._running
+        try:
+            return future.result(timeout)
+        except TimeoutError:
+            if running is not None:
+                self._kill(running)
+            raise HelperGone(f"it did not answer within {timeout:g} seconds and was killed") from None
+
+    def begin(self, do: str, **arguments: Any) -> Future[Any]:
+        """Ask, and wait for nothing: the answer, or what `ask` raises, is in the future once it is there."""
         number, future = next(self._numbers), Future[Any]()
         line = json.dumps({"id": number, "do": do, **arguments}).encode() + b"\n"
         with self._lock:
@@ -63,11 +78,7 @@ class Helper:
                 assert running.process.stdin is not None
                 running.process.stdin.write(line)
                 running.process.stdin.flush()
-        try:
-            return future.result(timeout)
-        except TimeoutError:
-            self._kill(running)
-            raise HelperGone(f"it did not answer within {timeout:g} seconds and was killed") from None
+        return future
 
     def close(self) -> None:
         """Kill the process, if there is one."""
@@ -87,7 +98,7 @@ class Helper:
                 self._command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                stderr=None if self._shows_errors else subprocess.DEVNULL,
                 env=self._environment,
                 start_new_session=True,
             )

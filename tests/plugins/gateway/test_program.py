@@ -340,7 +340,7 @@ def test_a_worker_plays_functions_and_is_replaced_when_it_dies(play, tmp_path, m
     assert first.total_reward == pytest.approx(0.75)
     assert "KeyError: 'lost'" in failed.reason
     (dead,) = episodes("die")
-    assert "the process of the function ended with exit code 3" in dead.reason
+    assert "the process of the function is gone: it ended with status 3" in dead.reason
     (third,) = episodes("c")
     assert third.status is EndStatus.TERMINATED
     assert third.answer != first.answer

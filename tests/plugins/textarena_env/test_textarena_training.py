@@ -18,8 +18,8 @@ from agent_r1_core.evaluation.evaluator import EvaluationPlan
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutSettings
 from agent_r1_core.runs.trajectory_file import read_trajectories
 from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
-from agent_r1_core.trajectory import Task
 from agent_r1_core.training.api import evaluate, resolve
+from agent_r1_core.trajectory import Task
 
 pytestmark = pytest.mark.slow
 NIM = "id: Nim-v0, kwargs: {piles: [2, 2]}, show: [board], max_turns: 4, max_tokens: 300"
