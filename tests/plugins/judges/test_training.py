@@ -58,7 +58,7 @@ def test_a_judge_that_fails_now_and_then_drops_episodes_and_trains_on_no_zero(
     options = [f"rewards.0.address={judge.address}", "rewards.0.key=null", "rewards.0.retries=0", "rewards.0.at_once=1"]
     quiet = ["evaluation.at_start=false", "evaluation.at_end=false", "checkpoint.best=null", "training.max_retries=0"]
     run = trained(judge, tmp_path, *options, *quiet)
-    every = [one for step in (1, 2) for one in run.read_trajectories(step)]
+    every = [one for step in (1, 2) for one in run.read_trajectories(step, dropped=True)]
     failed = [one for one in every if one.status is EndStatus.FAILED]
     assert failed
     assert all("gave no verdict: its reply is not JSON alone" in one.reason for one in failed)
