@@ -22,7 +22,9 @@ from agent_r1_core.training.api import evaluate, resolve
 from agent_r1_core.trajectory import Task
 
 pytestmark = pytest.mark.slow
-NIM = "id: Nim-v0, kwargs: {piles: [2, 2]}, show: [board], max_turns: 4, max_tokens: 300"
+TALK = "id: SimpleNegotiation-v0, kwargs: {max_turns: 4}, rules: Talk., show: [prompt, action], max_turns: 4"
+"""A game that goes on whatever a player says."""
+REWARD = Path(__file__).parents[2] / "fixtures/end_to_end/vowels.py"
 
 
 def trained(folder: Path, name: str, env: str, **changed: Any) -> Run:
@@ -32,7 +34,7 @@ def trained(folder: Path, name: str, env: str, **changed: Any) -> Run:
         "tasks.eval": "{name: seeds, first: 1000000, size: 4}",
         "env": f"{{name: textarena, {env}}}",
         "tools": "[]",
-        "rewards": "[]",
+        "rewards": "[vowels]",
         "engine.max_new_tokens": 6,
         "training.steps": 2,
         "training.tasks_per_step": 3,
@@ -45,28 +47,27 @@ def trained(folder: Path, name: str, env: str, **changed: Any) -> Run:
         "run.name": name,
         **{key.replace("__", "."): value for key, value in changed.items()},
     }
-    return train("default", [f"{key}={value}" for key, value in overrides.items()])
+    return train("default", [f"{key}={value}" for key, value in overrides.items()], plugins=[REWARD])
 
 
 def test_a_policy_learns_from_both_players(tmp_path: Path) -> None:
-    run = trained(tmp_path, "both", f"{NIM}, opponent: self")
+    run = trained(tmp_path, "both", f"{TALK}, opponent: self")
     played = read_trajectories(run.trajectory_file(2))
-    assert {one.player for one in played} == {0, 1}
-    assert len(played) <= 18
-    assert all(step["logprob_gap"] < 1e-4 and step["rollout/episodes"] == 9 for step in run.metrics())
-    assert run.metrics()[0]["update/grad_norm"] > 0
+    assert sorted(one.player for one in played) == [0] * 9 + [1] * 9
+    for step in run.metrics():
+        assert step["logprob_gap"] < 1e-4
+        assert step["rollout/episodes"] == 9
+        assert step["update/grad_norm"] > 0
 
 
 @pytest.mark.parametrize("opponent", ["start", "tiny-worlds"])
 def test_a_frozen_opponent_stays_what_it_was_and_a_resumed_run_goes_on_bit_for_bit(
     tmp_path: Path, opponent: str
 ) -> None:
-    env = f"{NIM}, opponent: {opponent}"
+    env = f"{TALK}, opponent: {opponent}"
     whole = trained(tmp_path, "whole", env, training__steps=3)
     part = trained(tmp_path, "part", env, training__steps=2)
-    from agent_r1_core.training.api import resume  # its name tells what the second half is
-
-    resume(part.path, ["training.steps=3"])
+    part = train(part.path, ["training.steps=3"], resume=True)
     for one in (whole, part):
         assert {row.player for row in read_trajectories(one.trajectory_file(3))} == {0}
     files = [(run.path / "model" / "model.safetensors").read_bytes() for run in (whole, part)]
@@ -74,13 +75,13 @@ def test_a_frozen_opponent_stays_what_it_was_and_a_resumed_run_goes_on_bit_for_b
 
 
 def test_a_run_is_measured_against_the_model_that_it_began_with(tmp_path: Path) -> None:
-    run = trained(tmp_path, "measured", f"{NIM}, opponent: self", training__steps=1)
+    run = trained(tmp_path, "measured", f"{TALK}, opponent: self", training__steps=1)
     where = [f"model.name={run.path}", "evaluation.size=4"]
-    resolved = resolve(str(run.path), [*where, "env.opponent=tiny-worlds"], training=False)
+    resolved = resolve(run.path, [*where, "env.opponent=tiny-worlds"], plugins=[REWARD], training=False)
     found, _ = evaluate(EvaluationPlan(resolved))
     assert found.result.metrics["success"].n == 4
     with pytest.raises(ConfigError, match="name the opponent"):
-        evaluate(EvaluationPlan(resolve(str(run.path), [*where, "env.opponent=start"], training=False)))
+        evaluate(EvaluationPlan(resolved.replace({"env.opponent": "start"})))
 
 
 def test_a_solo_game_trains(tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ def test_a_solo_game_trains(tmp_path: Path) -> None:
 
 def test_an_opponent_with_other_ids_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="reads other ids"):
-        trained(tmp_path, "other", f"{NIM}, opponent: tiny")
+        trained(tmp_path, "other", f"{TALK}, opponent: tiny")
 
 
 def test_a_thousand_games_sixty_four_at_once_leave_nothing_behind() -> None:
