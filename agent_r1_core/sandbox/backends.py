@@ -73,7 +73,7 @@ class Backend:
     def command(self, program: str, bounds: Bounds) -> tuple[list[str], dict[str, Any]]:
         """The command that runs the Python source, and further arguments of Popen."""
         limits = json.dumps(bounds.limits() if self.isolates else {"RLIMIT_AS": bounds.memory * MIB})
-        guest = [_python(), "-I", "-S", "-c", _SET_LIMITS + program, limits]
+        guest = [_python(), "-I", "-S", "-c", _SET_LIMITS, limits, program]
         if self.name == "bubblewrap":
             user = _AS_NOBODY if os.geteuid() == 0 else []
             return [*user, *_bubblewrap(bounds), *guest], {"cwd": "/"}
@@ -88,6 +88,7 @@ _SET_LIMITS = """\
 import json as _json, resource as _resource, sys as _sys
 for _name, _most in _json.loads(_sys.argv[1]).items():
     _resource.setrlimit(getattr(_resource, _name), (_most, _most))
+exec(compile(_sys.argv[2], "guest", "exec"))
 """
 
 

@@ -3,6 +3,8 @@
 After each command it kills every other process that it can, so it refuses to be anything but the first of its world.
 """
 
+from __future__ import annotations
+
 import base64
 import contextlib
 import json
@@ -12,9 +14,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 
-def run(command, seconds, most, environment):
+def run(command: str, seconds: float, most: int, environment: dict[str, str]) -> dict[str, object]:
     """Run a command in the working folder; processes that it leaves behind are killed."""
     shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
     process = subprocess.Popen(
@@ -24,6 +27,7 @@ def run(command, seconds, most, environment):
         stderr=subprocess.STDOUT,
         env={**os.environ, **environment},
     )
+    assert process.stdout is not None
     kept, size, deadline, descriptor = bytearray(), 0, time.monotonic() + seconds, process.stdout.fileno()
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
@@ -47,7 +51,7 @@ def run(command, seconds, most, environment):
     return {"text": kept.decode("utf-8", "replace"), "dropped": size - len(kept), "code": code}
 
 
-def kill_others(process):
+def kill_others(process: subprocess.Popen[bytes]) -> None:
     """Kill the command's process and all that it left, until none is there."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)
@@ -57,7 +61,7 @@ def kill_others(process):
             time.sleep(0.001)
 
 
-def put(files):
+def put(files: dict[str, tuple[str, bool]]) -> dict[str, object]:
     """Write new files, with their folders."""
     for path, (content, executable) in files.items():
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -67,7 +71,7 @@ def put(files):
     return {}
 
 
-def take(folder):
+def take(folder: str) -> dict[str, object]:
     """The regular files below a folder; links and the like are left out."""
     files = {}
     for place, _, names in os.walk(folder):
@@ -81,17 +85,18 @@ def take(folder):
     return {"files": files}
 
 
-def serve():
+def serve() -> None:
     if os.getpid() > 2:
         sys.exit("a shell's sandbox needs process numbers of its own")
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
+    do: dict[str, Callable[..., dict[str, object]]] = {"run": run, "put": put, "take": take}
     while header := requests.read(4):
         request = json.loads(requests.read(int.from_bytes(header, "big")))
         try:
-            answer = {"run": run, "put": put, "take": take}[request.pop("do")](**request)
+            answer = do[request.pop("do")](**request)
         except OSError as error:
             answer = {"error": str(error)}
         data = json.dumps(answer).encode()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field, ValidationError
 
@@ -69,7 +70,7 @@ class _Arguments(ToolArguments):
     command: str = Field(max_length=100_000, description="The command, e.g. ls -l")
 
 
-SCHEMA = {
+SCHEMA: dict[str, Any] = {
     "type": "function",
     "function": {
         "name": "shell",
@@ -105,7 +106,7 @@ class Harbor(ToolEnv):
         """Its shell is its own."""
         return False
 
-    def tool_schemas(self) -> list[dict[str, object]]:
+    def tool_schemas(self) -> list[dict[str, Any]]:
         """The shell's, if the format passes schemas to the chat template."""
         return [SCHEMA] if self._format().template_tools else []
 
@@ -121,7 +122,7 @@ class Harbor(ToolEnv):
         prompt = self.config.system_prompt
         system = self.instructions() if prompt is None else Markup(prompt)
         first = [{"role": "system", "content": system}] if system else []
-        return Observation([*first, {"role": "user", "content": self._task.instruction}])  # type: ignore[list-item]
+        return Observation([*first, {"role": "user", "content": self._task.instruction}])
 
     def step(self, action: Action) -> Step:
         """Run the action's commands one after the other, or grade."""

@@ -66,7 +66,7 @@ def _demonstration(solution: Path) -> list[Message]:
         raise TaskError(f"{solution} cannot be read, and the task is to be demonstrated: {error}") from error
     call = {"type": "function", "function": {"name": "shell", "arguments": arguments}}
     return [
-        {"role": "assistant", "content": None, "tool_calls": [call]},  # type: ignore[typeddict-unknown-key]
+        {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "content": ""},
         {"role": "assistant", "content": "Done."},
     ]

@@ -3,6 +3,8 @@
 It is sent to the sandbox as text, and imports the standard library alone.
 """
 
+from __future__ import annotations
+
 import ast
 import io
 import json
@@ -18,13 +20,14 @@ MOST_FRAMES = 4
 class Output(io.TextIOBase):
     """Keeps the first `most` characters that are written, and counts the others."""
 
-    def begin(self, most):
-        self.most, self.kept, self.size = most, [], 0
+    def begin(self, most: int) -> None:
+        self.most, self.size = most, 0
+        self.kept: list[str] = []
 
-    def writable(self):
+    def writable(self) -> bool:
         return True
 
-    def write(self, text):
+    def write(self, text: str) -> int:
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         kept = text[: max(0, self.most - self.size)]
@@ -34,7 +37,7 @@ class Output(io.TextIOBase):
         return len(text)
 
 
-def run(code, name, namespace):
+def run(code: str, name: str, namespace: dict[str, object]) -> bool:
     """Run the code, and print the value of its last expression; returns whether it raised."""
     linecache.cache[name] = (len(code), None, code.splitlines(True), name)
     try:
@@ -49,7 +52,7 @@ def run(code, name, namespace):
     return False
 
 
-def short_traceback(error, name):
+def short_traceback(error: BaseException, name: str) -> str:
     """The last frames of the caller's own code, and the error."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [index for index, frame in enumerate(frames) if frame.filename == name]
@@ -59,7 +62,7 @@ def short_traceback(error, name):
     return "".join([*head, *lines, *traceback.format_exception_only(type(error), error)])
 
 
-def serve():
+def serve() -> None:
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
