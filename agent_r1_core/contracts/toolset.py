@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from agent_r1_core.contracts.tool import Tool, ToolContext, without_titles
+from agent_r1_core.errors import ToolError
 
 _LONGEST_NAME = 64
 
@@ -57,6 +58,18 @@ class SchemaTool(Tool):
 def function_name(name: str) -> str:
     """The name as models write it: letters, digits, `_` and `-`, at most 64 of them; any other becomes `_`."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:_LONGEST_NAME]
+
+
+def chosen(wanted: Sequence[str], offered: Mapping[str, Any], who: str) -> list[Any]:
+    """What is offered under the wanted names; all where none is wanted.
+
+    Raises:
+        ToolError: a wanted one is not offered.
+    """
+    for name in wanted:
+        if name not in offered:
+            raise ToolError(f"{who} offers no {name!r}; it offers: {', '.join(offered) or 'nothing'}")
+    return [offered[name] for name in wanted or offered]
 
 
 def _arguments(parameters: Mapping[str, Any]) -> type[BaseModel]:

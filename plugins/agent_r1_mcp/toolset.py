@@ -10,10 +10,10 @@ from collections.abc import Coroutine, Sequence
 from typing import IO, Any
 
 from agent_r1_core import ComponentConfig, Metric, SchemaTool, Tool, ToolContext, ToolError, ToolResources, Toolset
+from agent_r1_core.contracts.owner import Owner
 from agent_r1_core.contracts.secrets import Secrets, variables
-from agent_r1_core.nearest import did_you_mean
+from agent_r1_core.contracts.toolset import chosen
 from agent_r1_mcp.config import McpConfig
-from agent_r1_mcp.owner import Owner
 from agent_r1_mcp.results import text_of
 from agent_r1_mcp.server import Away, Server
 from agent_r1_mcp.session import Connection
@@ -65,9 +65,11 @@ class McpToolset(Toolset):
         self._servers: dict[str, Server] = {}
         self._owner = Owner(f"agent-r1-{self.name}")
         try:
-            tools = self._owner.run(self._list())
+            tools = {tool["name"]: tool for tool in self._owner.run(self._list())}
             member = _EpisodeMember if self.config.per_episode else _Member
-            self._members = [member(self, tool) for tool in self._offered(tools)]
+            self._members = [
+                member(self, tool) for tool in chosen(self.config.only, tools, f"the MCP server {self._where}")
+            ]
         except BaseException as error:
             printed = self._last_line()
             self.close()
@@ -122,19 +124,6 @@ class McpToolset(Toolset):
         if self.config.per_episode:
             await self._close("")
         return tools
-
-    def _offered(self, tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The tools that the recipe chose.
-
-        Raises:
-            ToolError: the server has none of that name.
-        """
-        by_name = {tool["name"]: tool for tool in tools}
-        for name in self.config.only:
-            if name not in by_name:
-                hint = did_you_mean(name, by_name) or f"; it has: {', '.join(by_name) or 'none'}"
-                raise ToolError(f"the MCP server {self._where} has no tool {name!r}, as the option only says{hint}")
-        return [by_name[name] for name in self.config.only or by_name]
 
     async def _call(self, episode: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         server = self._servers.get(episode)

@@ -1,0 +1,176 @@
+"""The operations of an HTTP API as tools; the API is a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import uvicorn
+from agent_r1_openapi.toolset import OpenApiToolset
+
+from agent_r1_core import Task, ToolCall, ToolContext, ToolResources, ToolResult
+from agent_r1_core.errors import AgentR1Error
+from agent_r1_core.testing import ToolContract
+from agent_r1_core.tools.tool_runner import ToolRunner
+from agent_r1_core.training.api import resolve
+
+from .api import DESCRIPTION, KEY, app
+
+Call = Callable[..., Awaitable[ToolResult]]
+
+
+@contextmanager
+def served(application: Any) -> Iterator[str]:
+    """The address of a server on a thread of its own."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(application, log_level="critical", lifespan="off"))
+    thread = threading.Thread(target=server.run, args=([listening],))
+    thread.start()
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    server.should_exit = server.force_exit = True
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def elsewhere() -> Iterator[str]:
+    with served(app()) as address:
+        yield address.replace("127.0.0.1", "localhost")
+
+
+@pytest.fixture(scope="module")
+def api(elsewhere: str) -> Iterator[tuple[str, Any]]:
+    """The address, and the counts of requests."""
+    application = app(elsewhere)
+    with served(application) as address:
+        yield address, application.state.seen
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_KEY", KEY)
+
+
+@asynccontextmanager
+async def opened(timeout: float = 30.0, **options: Any) -> AsyncIterator[Call]:
+    """`call(tool, **arguments)` over an API."""
+    toolset = OpenApiToolset(OpenApiToolset.Config.model_validate(options))
+    toolset.name = "openapi"
+    runner = ToolRunner({"openapi": toolset}, {"openapi": timeout})
+    await runner.start(ToolResources(""))
+
+    def call(tool: str, **arguments: Any) -> Awaitable[ToolResult]:
+        context = ToolContext("episode", 0, Task("task", "?"), random.Random(0))
+        return runner.call(ToolCall(tool, arguments), context)
+
+    call.runner = runner  # type: ignore[attr-defined]
+    try:
+        yield call
+    finally:
+        await runner.close()
+
+
+class TestOpenApi(ToolContract):
+    component = OpenApiToolset
+    member = "get_note"
+    arguments: ClassVar = {"id": 3}
+
+    @pytest.fixture(autouse=True)
+    def _at(self, api: tuple[str, Any]) -> None:
+        self.config = {"url": f"{api[0]}/openapi.json"}  # type: ignore[misc]
+
+
+async def test_an_operation_is_a_tool_with_the_arguments_of_its_request(api: tuple[str, Any]) -> None:
+    async with opened(url=f"{api[0]}/openapi.json") as call:
+        schema = call.runner.tools["put_note"].schema()["function"]["parameters"]  # type: ignore[attr-defined]
+        assert schema["required"] == ["id", "body"]
+        assert schema["properties"]["body"] == {"$ref": "#/$defs/Note"}
+        assert schema["$defs"]["Note"]["properties"]["next"] == {"$ref": "#/$defs/Note"}
+        assert "Unused" not in json.dumps(schema)
+        given = {"id": 7, "tag": ["a", "b/c"], "query_id": "x", "X-Mood": "glad"}
+        assert json.loads((await call("get_note", **given)).text) == {
+            "id": "7", "tags": ["a", "b/c"], "query": "x", "mood": "glad"
+        }  # fmt: skip
+        assert json.loads((await call("get_note", id="../key")).text)["id"] != "key"
+        assert (await call("get_note", id="..")).error
+        assert (await call("put_note", id=1, body={"text": "hi"})).text == '{"kept":{"text":"hi"}}'
+        assert "id: field required" in (await call("get_note")).text
+
+
+async def test_requests_are_repeated_where_that_does_no_harm(api: tuple[str, Any]) -> None:
+    async with opened(url=f"{api[0]}/openapi.json", retries=2) as call:
+        api[1].clear()
+        assert (await call("flaky")).text == "done"
+        for name, times in (("busy", 3), ("unsafe", 1)):
+            refused = await call(name)
+            assert (refused.error, refused.metrics["away"], api[1][name]) == (True, 1.0, times)
+
+
+async def test_secrets_and_redirections_stay_where_the_recipe_sends_them(api: tuple[str, Any], elsewhere: str) -> None:
+    at = {"url": f"{api[0]}/openapi.json", "headers": {"Authorization": "Bearer ${API_KEY}"}}
+    async with opened(**at) as call:
+        assert (await call("key")).text == "Bearer ${API_KEY}"
+        assert (await call("near")).text == "Bearer ${API_KEY}"
+        assert (await call("away")).text == 'Error: status 500: {"error":"broken for ${API_KEY}"}'
+        assert (await call("far")).text == "Error: the service redirects to http://localhost, which is not followed"
+    async with opened(**at, redirects=["localhost"]) as call:
+        assert (await call("far")).text == "no key"
+    options = OpenApiToolset.Config.model_validate(at)
+    assert KEY not in options.model_dump_json()
+    assert OpenApiToolset.programs(options) == {"headers": f"headers API_KEY to {at['url']}"}
+
+
+async def test_answers_are_bounded_in_time_and_size_and_leave_nothing(api: tuple[str, Any]) -> None:
+    async with opened(url=f"{api[0]}/openapi.json", timeout=10.0) as call:
+        assert (await call("long")).text.startswith("Error: the answer is longer than 1,048,576 bytes")
+    async with opened(url=f"{api[0]}/openapi.json", timeout=0.3) as call:
+        assert (await call("slow")).text == "Error: slow did not answer within 0.3 seconds."
+    before = len(os.listdir("/proc/self/fd"))
+    async with opened(url=f"{api[0]}/openapi.json") as call:
+        for _ in range(16):
+            answers = await asyncio.gather(*(call("get_note", id=number) for number in range(64)))
+            assert [int(json.loads(one.text)["id"]) for one in answers] == list(range(64))
+    while len(os.listdir("/proc/self/fd")) > before:  # the server's ends close a little later
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("options", "change", "text"),
+    [
+        ({"operations": ["gett"]}, {}, "offers no 'gett'; it offers: get.note, put_note"),
+        ({}, {"openapi": "2.0"}, "no description in OpenAPI 3"),
+        ({"headers": {"X-A": "${NOT_SET_ANYWHERE}"}}, {}, "environment variable NOT_SET_ANYWHERE"),
+    ],
+)
+async def test_an_api_that_cannot_be_used_is_a_sentence(
+    tmp_path: Path, options: dict[str, Any], change: dict[str, Any], text: str
+) -> None:
+    (tmp_path / "api.json").write_text(json.dumps(DESCRIPTION | change))
+    with pytest.raises(AgentR1Error, match=text):
+        async with opened(path=str(tmp_path / "api.json"), server="http://127.0.0.1:1", **options):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ("{name: openapi}", "either the url"),
+        ("{name: openapi, path: recipe.yaml}", "name the server"),
+        ("{name: openapi, url: 'http://x', headers: {X-Token: abc}}", "shows its secret"),
+        ("{name: openapi, url: 'http://x', headers: {X-Token: '${HOME}'}}", "headers HOME to http://x"),
+    ],
+)
+def test_a_recipe_that_cannot_mean_what_it_says_is_refused(tmp_path: Path, options: str, text: str) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(f"extends: calculator\ntools: [{options}]\n")
+    with pytest.raises(AgentR1Error, match=text):
+        resolve(str(recipe), (), training=False).check_available()
