@@ -12,6 +12,7 @@ ALLOWED: dict[str, set[str]] = {
     "attribute_texts": set(),
     "errors": set(),
     "folders": set(),
+    "devices": set(),
     "helper": set(),
     "nearest": set(),
     "opening": {"errors"},
@@ -30,11 +31,11 @@ ALLOWED: dict[str, set[str]] = {
     "health": {"metrics", *CONTRACTS},
     "sandbox": {"errors"},
     "records": {"parquet", "work", *CONTRACTS},
-    "engines": {"models", *CONTRACTS},
+    "engines": {"devices", "models", *CONTRACTS},
     "chat": CONTRACTS,
     "tools": {"chat", "metrics", "seeds", "plugins", *CONTRACTS},
     "rollout": {"chat", "metrics", "seeds", "tools", *CONTRACTS},
-    "learning": {"attribute_texts", "metrics", "models", "seeds", *CONTRACTS},
+    "learning": {"attribute_texts", "devices", "metrics", "models", "seeds", *CONTRACTS},
     "runs": {"config", "health", "parquet", "terminal", "work", "metrics", *CONTRACTS},
     "assembly": {
         "chat",
@@ -102,7 +103,7 @@ CLI = {
     "assembly", "metrics", "health", "training", "evaluation", "rollout", "tools", "runs", "config",
     "plugins", "chat", "folders", "nearest", "seeds", "terminal", "work", *CONTRACTS
 }  # fmt: skip
-PLUGINS = {"engines", "learning", "chat", "sandbox", "helper"}
+PLUGINS = {"chat", "devices", "engines", "helper", "learning", "sandbox"}
 """Beside the public names of agent_r1_core, errors and contracts."""
 ROOMS_OF = {
     "agent_r1_gateway": {"assembly", "plugins", "rollout", "testing", "training"},

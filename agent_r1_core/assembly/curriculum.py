@@ -91,7 +91,10 @@ class Curriculum:
         """What it does, as of the tasks drawn since the last `learn`."""
         tasks = sum(len(part.tasks) for part in self.parts.values())
         waiting = sum(left > 0 for _, left in self.resting.values())
-        found = {metric.CURRICULUM_PASSED: float(self.passed), metric.CURRICULUM_RESTING: waiting / tasks}
+        found: dict[str, float] = {
+            metric.CURRICULUM_PASSED: float(self.passed),
+            metric.CURRICULUM_RESTING: waiting / tasks,
+        }
         if len(self.parts) > 1:
             shares = self._shares(list(self.parts))
             for name, share in zip(self.parts, shares, strict=True):

@@ -175,9 +175,15 @@ class TreeMask:
     def blocks(self, window: int | None = None) -> BlockMask:
         """The mask by blocks; made once for all layers with the same window."""
         if window not in self._blocks:
-            pairs = (_listed(pairs) for pairs in block_pairs(self._ends, self._positions, window))
+            partial, full = block_pairs(self._ends, self._positions, window)
+            counts, listed, full_counts, full_listed = (
+                on_device(part, self._device) for part in (*_listed(partial), *_listed(full))
+            )
             self._blocks[window] = BlockMask.from_kv_blocks(
-                *(on_device(part, self._device) for pair in pairs for part in pair),
+                counts,
+                listed,
+                full_counts,
+                full_listed,
                 BLOCK_SIZE=BLOCK,
                 mask_mod=self.visible(window),
                 seq_lengths=(len(self._ends), len(self._ends)),

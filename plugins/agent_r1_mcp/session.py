@@ -61,7 +61,7 @@ async def _to_address(config: McpConfig, secrets: Secrets, stack: AsyncExitStack
         limits=http.Limits(max_connections=_CONNECTIONS, keepalive_expiry=2.0),  # servers close idle ones after 5 s
     )
     await stack.enter_async_context(client)
-    return streamable_http_client(config.url, http_client=client)
+    return streamable_http_client(str(config.url), http_client=client)
 
 
 async def list_tools(session: Any) -> list[dict[str, Any]]:
