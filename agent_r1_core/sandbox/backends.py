@@ -27,6 +27,8 @@ _ENVIRONMENT = {
     "LD_LIBRARY_PATH": "/usr/local/lib",
     "LANG": "C.UTF-8",
     "OMP_NUM_THREADS": "1",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
 }
 _AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"]
 """Not Popen's `user`, with which it copies this process first: a third of a second where that has a gigabyte."""
@@ -73,7 +75,7 @@ class Backend:
     def command(self, program: str, bounds: Bounds) -> tuple[list[str], dict[str, Any]]:
         """The command that runs the Python source, and further arguments of Popen."""
         limits = json.dumps(bounds.limits() if self.isolates else {"RLIMIT_AS": bounds.memory * MIB})
-        guest = [_python(), "-I", "-S", "-c", _SET_LIMITS, limits, program]
+        guest = [_python(), "-s", "-S", "-c", _SET_LIMITS, limits, program]
         if self.name == "bubblewrap":
             user = _AS_NOBODY if os.geteuid() == 0 else []
             return [*user, *_bubblewrap(bounds), *guest], {"cwd": "/"}

@@ -81,6 +81,8 @@ def test_variables_survive_calls_and_belong_to_one_episode(run: Run) -> None:
     assert run("x = 20; 1 / 0").endswith("division by zero")
     assert run("x + 22") == "42"
     assert run("_ + 1") == "43"
+    chance = "import random; random.random(), hash('a'), list({'a', 'b', 'c'})"
+    assert run(chance) == run(chance, episode="two"), "LAW 11"
     assert run("x", episode="two").endswith("NameError: name 'x' is not defined")
 
 
