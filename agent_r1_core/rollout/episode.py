@@ -214,15 +214,11 @@ class Episode:
     def _join(self, first: Observation) -> Player:
         """A player who has not read anything yet; the examples of the run stand before the task."""
         number, settings, world = first.player, self._settings, self._world
-        own: dict[str, Any] = {
-            "player": number,
-            "turns": [],
-            "rewards": {},
-            "closing": [],
-            "answer": None,
-            "tool_seconds": 0.0,
-        }
-        trajectory = replace(self.trajectory, **own) if number else self.trajectory
+        trajectory = self.trajectory
+        if number:
+            trajectory = replace(
+                trajectory, player=number, turns=[], rewards={}, closing=[], answer=None, tool_seconds=0.0
+            )
         conversation = Conversation(self._shared.tokenizer, *self._described)
         trajectory.segments = conversation.segments
         describe = self._shared.tool_texts.describe
