@@ -14,7 +14,6 @@ from typing import Any
 
 from agent_r1_core.assembly.task_order import TaskOrder
 from agent_r1_core.contracts.training import CurriculumConfig
-from agent_r1_core.metrics import declared as metric
 
 
 @dataclass(frozen=True)
@@ -87,20 +86,14 @@ class Curriculum:
                 resting[task] = times, min(2 ** (times - 1), self.settings.rest)
         return replace(self, parts=parts, resting=resting, passed=0)
 
-    def metrics(self) -> dict[str, float]:
-        """What it does, as of the tasks drawn since the last `learn`."""
-        tasks = sum(len(part.tasks) for part in self.parts.values())
-        waiting = sum(left > 0 for _, left in self.resting.values())
-        found: dict[str, float] = {
-            metric.CURRICULUM_PASSED: float(self.passed),
-            metric.CURRICULUM_RESTING: waiting / tasks,
-        }
-        if len(self.parts) > 1:
-            shares = self._shares(list(self.parts))
-            for name, share in zip(self.parts, shares, strict=True):
-                found[metric.CURRICULUM_SHARE.of(name)] = share / sum(shares)
-                found[metric.CURRICULUM_SPREAD.of(name)] = self.parts[name].spread
-        return found
+    def shares(self) -> dict[str, float]:
+        """What each part gets of the next tasks; they add up to 1."""
+        shares = self._shares(list(self.parts))
+        return {name: share / sum(shares) for name, share in zip(self.parts, shares, strict=True)}
+
+    def resting_share(self) -> float:
+        """The share of all tasks that will be passed over."""
+        return sum(left > 0 for _, left in self.resting.values()) / sum(len(one.tasks) for one in self.parts.values())
 
     def state(self) -> dict[str, Any]:
         return {

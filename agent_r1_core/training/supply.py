@@ -141,7 +141,7 @@ class Supply:
         learnt: dict[str, float] = {}
         if isinstance(order, Curriculum):
             numbers = {self._assembly.train.tasks[k].id: k for k in played}
-            learnt = order.metrics()
+            learnt = curriculum_metrics(order)
             several = [group for group in rollout.groups if len(group.returns) > 1]
             order = self._order = order.learn({numbers[group.task.id]: group.varies for group in several})
         stale = {} if self._demonstrations else self._staleness(step, rollout.trajectories)
@@ -222,3 +222,15 @@ class Supply:
             )
         mean = sum(age * tokens for age, tokens in ages) / max(tokens, 1)
         return {metric.ROLLOUT_STALENESS: mean, metric.ROLLOUT_STALENESS_MAX: float(oldest)}
+
+
+def curriculum_metrics(order: Curriculum) -> dict[str, float]:
+    """What a curriculum does, as of the tasks that the step has drawn."""
+    metrics: dict[str, float] = {
+        metric.CURRICULUM_PASSED: float(order.passed),
+        metric.CURRICULUM_RESTING: order.resting_share(),
+    }
+    if len(order.parts) > 1:
+        metrics |= {metric.CURRICULUM_SHARE.of(name): share for name, share in order.shares().items()}
+        metrics |= {metric.CURRICULUM_SPREAD.of(name): part.spread for name, part in order.parts.items()}
+    return metrics

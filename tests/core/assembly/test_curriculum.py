@@ -18,6 +18,7 @@ from agent_r1_core.errors import ConfigError, TaskError
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.testing import make_task
 from agent_r1_core.training.api import resolve
+from agent_r1_core.training.supply import curriculum_metrics
 from agent_r1_core.trajectory import Task
 
 
@@ -58,7 +59,7 @@ def test_a_part_whose_groups_have_a_spread_is_drawn_more_and_the_others_no_less_
     every, order = played(curriculum(50, 50, least=0.2, rest=0), 400, lambda task: task < 50)
     share = sum(task < 50 for task in every[1000:]) / len(every[1000:])
     assert share == pytest.approx(1 / 1.2, abs=0.04)
-    found = order.metrics()
+    found = curriculum_metrics(order)
     assert found[metric.CURRICULUM_SHARE.of("a")] == pytest.approx(1 / 1.2, abs=0.01)
     assert found[metric.CURRICULUM_SPREAD.of("b")] < 0.01
     assert found[metric.CURRICULUM_PASSED] == found[metric.CURRICULUM_RESTING] == 0
