@@ -8,6 +8,7 @@ row ends the game.
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections.abc import Callable
 from importlib import import_module
@@ -183,9 +184,10 @@ class TextArena(ToolEnv):
                 return None
         self._seat = seat
         number = self._numbers.setdefault(seat, len(self._numbers))
-        shown: Any = [{"role": "user", "content": clip_text(self._text(seat, messages), self.config.max_characters)}]
+        text = clip_text(self._text(seat, messages), self.config.max_characters)
+        key = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
         frozen = number > 0 and self.config.opponent != "self"
-        return Observation(shown, player=number, frozen=frozen)
+        return Observation([{"role": "user", "content": text}], state_key=key, player=number, frozen=frozen)
 
     def _text(self, seat: int, messages: list[tuple[int, str, str]]) -> str:
         """What a player reads; of several boards the newest."""
