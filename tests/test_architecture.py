@@ -42,7 +42,6 @@ ALLOWED: dict[str, set[str]] = {
         "config",
         "folders",
         "learning",
-        "metrics",
         "models",
         "plugins",
         "rollout",
