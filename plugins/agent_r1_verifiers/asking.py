@@ -21,8 +21,8 @@ class PythonConfig(ComponentConfig):
     """The Python of an environment with `verifiers` 0.4 or later and the task set, e.g. `envs/verifiers/bin/python`."""
     path: LocalPath | None = None
     """A folder with further task sets as modules; null: only those that are installed."""
-    timeout: float = Field(60.0, gt=0)
-    """Seconds for loading the tasks, or for one score."""
+    seconds: float = Field(50.0, gt=0)
+    """For loading the tasks, or for one score; a helper that takes longer is killed."""
 
 
 def programs(config: Any) -> dict[str, str]:

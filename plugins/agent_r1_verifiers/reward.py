@@ -16,8 +16,7 @@ class VerifiersReward(RewardFn):
 
     class Config(PythonConfig):
         says: Literal["answer", "action"] = "answer"
-        """What the task scores: the final answer, or the whole text of the last action, for tasks that look for marks in
-        it."""
+        """What the task scores: the final answer, or the whole text of the last action, where it looks for marks."""
 
     @classmethod
     def programs(cls, config: Any) -> dict[str, str]:
@@ -40,6 +39,6 @@ class VerifiersReward(RewardFn):
             raise ValueError(f"task {trajectory.task.id} is not of the source verifiers; use another reward")
         said = trajectory.answer if config.says == "answer" else trajectory.turns[-1].text
         try:
-            return float(helper(config.python, config.path).ask("score", config.timeout, **named, said=said))
+            return float(helper(config.python, config.path).ask("score", config.seconds, **named, said=said))
         except HelperError as error:
             raise ValueError(f"verifiers cannot score {trajectory.task.id}: {error}") from error

@@ -37,7 +37,7 @@ class VerifiersTasks(TaskSource):
         """The tasks; metadata: verifiers (the task set, its options, and which of its tasks).
 
         Raises:
-            TaskError: Python or task set is missing, is of the old API, needs a runtime, or has fewer tasks than `size`.
+            TaskError: Python or task set is missing, of the old API, in need of a runtime, or has too few tasks.
         """
         config = self.config
         if reason := unavailable(config):
@@ -45,7 +45,7 @@ class VerifiersTasks(TaskSource):
         named = {"taskset": config.taskset, "options": config.options}
         wanted = {"first": config.first, "size": config.size}
         try:
-            listed = helper(config.python, config.path).ask("tasks", config.timeout, **named, **wanted)
+            listed = helper(config.python, config.path).ask("tasks", config.seconds, **named, **wanted)
         except (HelperError, HelperGone) as error:
             raise TaskError(f"verifiers cannot load {config.taskset}: {error}") from error
         if not listed or len(listed) < (config.size or 0):

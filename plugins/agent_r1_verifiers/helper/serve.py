@@ -1,4 +1,4 @@
-"""The helper of `verifiers`, a program for the Python that has that package: it lists tasks and scores what was said."""
+"""The helper of `verifiers`, a program for the Python that has it: it lists tasks, and scores what was said."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def task_set(taskset: str, options: dict[str, Any]) -> Any:
     except (AttributeError, TypeError):
         module = importlib.import_module(taskset.rpartition("/")[2].replace("-", "_").lower())
         if hasattr(module, "load_environment"):
-            raise ValueError("it is an environment of the old API (v0, load_environment); port it to vf.Taskset") from None
+            raise ValueError(
+                "it is an environment of the old API (v0, load_environment); port it to vf.Taskset"
+            ) from None
         raise
 
 
@@ -106,12 +108,20 @@ async def scored(taskset: str, options: dict[str, Any], index: int, key: str, sa
     return float(trace.reward)
 
 
+def sentence(error: Exception) -> str:
+    if hasattr(error, "errors"):  # of pydantic
+        wrong = ((".".join(map(str, one["loc"])), one["msg"]) for one in error.errors())
+        return "it refuses its options: " + "; ".join(f"{where}: {what}" for where, what in wrong)
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+
+
 async def answer(asked: dict[str, Any]) -> None:
     number, do = asked.pop("id"), asked.pop("do")
+    reply: dict[str, Any]
     try:
         reply = {"value": listed(**asked) if do == "tasks" else await scored(**asked)}
     except Exception as error:
-        reply = {"error": f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else str(error)}
+        reply = {"error": sentence(error)}
     OUT.write(json.dumps({"id": number, **reply}) + "\n")
     OUT.flush()
 

@@ -37,7 +37,18 @@ def url(environments: Path) -> Iterator[str]:
     python = python_with(HERE / "requirements.txt", environments / "openenv", "--no-deps")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [python, "-m", "uvicorn", "real_app:app", "--host", "127.0.0.1", "--port", str(port), "--log-level", "error"]
+    command = [
+        python,
+        "-m",
+        "uvicorn",
+        "real_app:app",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--log-level",
+        "error",
+    ]
     server = subprocess.Popen(command, cwd=HERE, env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]})
     address = f"http://127.0.0.1:{port}"
     try:

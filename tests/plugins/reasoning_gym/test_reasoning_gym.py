@@ -19,7 +19,7 @@ from agent_r1_reasoning_gym.asking import helper
 from agent_r1_reasoning_gym.reward import ReasoningGymScore
 from agent_r1_reasoning_gym.source import READ_AS_DATA, ReasoningGym
 
-from agent_r1_core import Task, TaskError
+from agent_r1_core import Task, TaskError, train
 from agent_r1_core.testing import RewardContract, TaskSourceContract, make_trajectory
 
 LEGS: dict[str, Any] = {"dataset": "leg_counting", "options": {"max_animals": 3}, "size": 20}
@@ -195,7 +195,7 @@ for name in ("isomorphic_strings", "polynomial_multiplication", "ransom_note", "
     one, other = (
         subprocess.run(
             [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
             check=True,
@@ -222,3 +222,15 @@ def test_a_thousand_answers_leave_nothing_behind() -> None:
     assert len(os.listdir("/proc/self/fd")) == descriptors
     below = subprocess.run(["pgrep", "-f", "agent_r1_reasoning_gym/helper"], capture_output=True, text=True).stdout
     assert len(below.split()) <= 9
+
+
+@pytest.mark.slow
+def test_the_recipes_train(tmp_path: Path) -> None:
+    """Shown sums, then reinforcement learning from there: for two steps it answers some right."""
+    few = ["tasks.train.size=60", "tasks.eval.size=20", "evaluation.every=0", f"run.dir={tmp_path}"]
+    shown = train("reasoning_gym/sums-shown", ["training.steps=4", *few[1:]])
+    run = train(
+        "reasoning_gym-sums", [f"model.name={shown.path}", "training.steps=2", "training.tasks_per_step=4", *few]
+    )
+    assert [step["rollout/failed"] for step in run.metrics()] == [0, 0]
+    assert run.metrics()[0]["reward/reasoning_gym"] > 0
