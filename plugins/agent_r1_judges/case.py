@@ -37,10 +37,12 @@ def question(
         instructions: what the judge has to do.
         form: the JSON to reply with.
     """
-    about = {"task": task.prompt if isinstance(task.prompt, str) else [dict(one) for one in task.prompt]}
+    about: dict[str, Any] = {
+        "task": task.prompt if isinstance(task.prompt, str) else [dict(one) for one in task.prompt]
+    }
     if config.reference and task.answers:
         about["accepted_answers"] = list(task.answers)
-    data = json.dumps(about | judged, ensure_ascii=False, indent=1, default=str)
+    data = json.dumps({**about, **judged}, ensure_ascii=False, indent=1, default=str)
     block = data.replace("<", "\\u003c").replace(">", "\\u003e")
     own = f"\n{config.instructions}" if config.instructions else ""
     end = f"Reply with JSON alone, without a word around it: {form}"
