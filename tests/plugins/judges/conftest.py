@@ -31,7 +31,11 @@ def judge() -> Iterator[ScriptedJudge]:
         def log_message(self, *given: object) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *given: object) -> None:
+            """Say nothing of clients that left."""
+
+    server = Server(("127.0.0.1", 0), Handler)
     script.address = f"http://127.0.0.1:{server.server_port}/v1"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
