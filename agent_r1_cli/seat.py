@@ -175,7 +175,7 @@ class Seat:
         self.over = self._request is None
         for message in () if self.over else self._episode.added:
             self._tell(message_text(message))
-        return self.trajectory.turns[-1]
+        return self._episode.turn
 
     async def conversation(self, name: str) -> str:
         """The episode, which is over, as a line of a file; it was played again from there, and said the same.

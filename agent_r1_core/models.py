@@ -47,6 +47,7 @@ def load_model(folder: str | Path, dtype: torch.dtype, device: str = "cpu") -> P
 
 def _read(folder: str | Path, dtype: torch.dtype, device: str) -> tuple[PreTrainedModel, list[str]]:
     """The model, and the names of the tensors that its files lack."""
+    import torch
     from transformers import AutoModelForCausalLM
 
     check_folder(folder)
@@ -55,6 +56,10 @@ def _read(folder: str | Path, dtype: torch.dtype, device: str) -> tuple[PreTrain
             str(folder), dtype=dtype, trust_remote_code=False, output_loading_info=True
         )
         model, report = loaded
+        if (
+            device != "cpu"
+        ):  # its attention makes a plan for each length of a context, which takes longer than computing
+            torch.backends.cuda.enable_cudnn_sdp(False)
         model.to(device)
     return model, sorted(report["missing_keys"])
 

@@ -104,6 +104,9 @@ class Turn:
     """Sum of the turn's process rewards (weighted) and the environment's own reward."""
     rewards: dict[str, float] = field(default_factory=dict)
     """Each process reward by name, unweighted; a tool's under the tool's name, the environment's own under `env`."""
+    notes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What rewards say of their scores, by reward; an outcome reward's is in the last turn. JSON-able; its numbers
+    become metrics, `reward/<name>/<key>`."""
     state_key: str | None = None
     """Names the environment's state before the action, for algorithms that compare states."""
     new_context: bool = False
@@ -198,11 +201,16 @@ class Trajectory:
     version. It says where the observations came from. None: the policy sampled the actions."""
     examples: int = 0
     """How many examples stood before the task. Their ids are context; no turn's observation has them."""
+    player: int = 0
+    """Whose part of the episode it is, where the policy plays against itself."""
+    others: tuple[Trajectory, ...] = ()
+    """Of player 0 in a finished episode: the parts of the other players, in order."""
 
     @property
     def id(self) -> str:
-        """Unique within one rollout: `task/sample`, or `task/greedy`."""
-        return f"{self.task.id}/{'greedy' if self.baseline else self.sample}"
+        """Unique within one rollout: `task/sample`, or `task/greedy`; of another player than 0 its number follows."""
+        sample = "greedy" if self.baseline else self.sample
+        return f"{self.task.id}/{sample}" + (f"/player-{self.player}" if self.player else "")
 
     @property
     def total_reward(self) -> float:
@@ -256,13 +264,15 @@ class Trajectory:
 
 @dataclass
 class Group:
-    """The trajectories of one task under one policy version (LAW 7): the unit that group baselines compare."""
+    """The trajectories of one task, and of one player in it, under one policy version (LAW 7): the unit that group
+    baselines compare."""
 
     task: Task
     trajectories: list[Trajectory] = field(default_factory=list)
     baseline: Trajectory | None = None
     """The same task played greedily under the same policy, for algorithms that ask for it; None: there is none, or it
     failed."""
+    player: int = 0
 
     @property
     def returns(self) -> list[float]:

@@ -47,7 +47,7 @@ def matrix_rate(device: str, dtype: str) -> float:
     """Operations per second of a large square matrix product."""
     import torch
 
-    size = 8192 if device == "cuda" else 1024
+    size = 8192 if device == "cuda" else 256
     left, right = (torch.randn(size, size, device=device, dtype=getattr(torch, dtype)) for _ in range(2))
     return 2 * size**3 / seconds_of(lambda: left @ right, device, 12)
 

@@ -12,6 +12,8 @@ ALLOWED: dict[str, set[str]] = {
     "attribute_texts": set(),
     "errors": set(),
     "folders": set(),
+    "devices": set(),
+    "helper": set(),
     "nearest": set(),
     "opening": {"errors"},
     "seeds": set(),
@@ -27,12 +29,13 @@ ALLOWED: dict[str, set[str]] = {
     "config": {"health", "metrics", "plugins", "specs", *CONTRACTS},
     "metrics": {"nearest", *CONTRACTS},
     "health": {"metrics", *CONTRACTS},
+    "sandbox": {"errors"},
     "records": {"parquet", "work", *CONTRACTS},
-    "engines": {"models", *CONTRACTS},
+    "engines": {"devices", "models", *CONTRACTS},
     "chat": CONTRACTS,
     "tools": {"chat", "metrics", "seeds", "plugins", *CONTRACTS},
     "rollout": {"chat", "metrics", "seeds", "tools", *CONTRACTS},
-    "learning": {"attribute_texts", "metrics", "models", "seeds", *CONTRACTS},
+    "learning": {"attribute_texts", "devices", "metrics", "models", "seeds", *CONTRACTS},
     "runs": {"config", "health", "parquet", "terminal", "work", "metrics", *CONTRACTS},
     "assembly": {
         "chat",
@@ -74,6 +77,12 @@ OWN_FILES = {
     "agent_r1_cli/leaving.py": "/proc",
     "agent_r1_cli/main.py": "/dev/null",
     "agent_r1_cli/new_command.py": "the templates of this package",
+    "plugins/agent_r1_mcp/toolset.py": "a file without a name that servers print to",
+    "plugins/agent_r1_harbor/places.py": "archives in memory",
+    "plugins/agent_r1_python/python_guest.py": "/dev/null",
+    "plugins/agent_r1_python/python_tool.py": "the guest of this package",
+    "agent_r1_core/sandbox/shell.py": "the guest of this package",
+    "agent_r1_core/sandbox/shell_guest.py": "files within a sandbox",
     "plugins/agent_r1_gateway/program.py": "the task in a folder of its own",
     "plugins/agent_r1_viewer/exported_page.py": "the page of this package",
     "plugins/agent_r1_viewer/front_page.py": "the page of this package",
@@ -96,7 +105,7 @@ CLI = {
     "assembly", "metrics", "health", "training", "evaluation", "rollout", "tools", "runs", "config",
     "plugins", "chat", "folders", "nearest", "seeds", "terminal", "work", *CONTRACTS
 }  # fmt: skip
-PLUGINS = {"engines", "learning", "chat"}
+PLUGINS = {"chat", "devices", "engines", "helper", "learning", "sandbox"}
 """Beside the public names of agent_r1_core, errors and contracts."""
 ROOMS_OF = {
     "agent_r1_gateway": {"assembly", "plugins", "rollout", "testing", "training"},

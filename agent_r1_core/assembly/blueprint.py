@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from agent_r1_core.assembly.model_source import find_model
+from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.engine import EngineModel
+from agent_r1_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.hardware import Hardware
     from agent_r1_core.assembly.model_source import ModelSource
     from agent_r1_core.assembly.task_sets import TaskSet
-    from agent_r1_core.chat import ChatTokenizer
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.contracts.tool import Tool
     from agent_r1_core.rollout.examples import Examples
@@ -44,6 +46,25 @@ class Blueprint:
     def policy_folder(self) -> Path:
         """The Hugging Face folder with the policy's first weights."""
         return self.checkpoint.policy if self.checkpoint is not None else self.model.folder
+
+    def frozen_model(self) -> EngineModel | None:
+        """The model that plays along in the recipe's environment, if one does; it reads the policy's ids.
+
+        Raises:
+            ConfigError: its tokenizer is another one, or nothing says which model is meant.
+            ModelError, RunError: it is not available.
+        """
+        resolved = self.resolved
+        env: Any = resolved.registry.load("env", resolved.config.env.name).cls
+        name = env.frozen_model(resolved.config.env.config)
+        if name is None:
+            return None
+        if name == "start" and self.model.run is not None and not self.learning:
+            raise ConfigError("`start` is the model that a training begins with; to evaluate a run, name the opponent")
+        folder = self.model.folder if name == "start" else find_model(name).folder
+        if name != "start" and ChatTokenizer.from_folder(folder).raw.get_vocab() != self.tokenizer.raw.get_vocab():
+            raise ConfigError(f"{name} reads other ids than the policy; let a model with the same tokenizer play along")
+        return replace(self.engine_model(), folder=str(folder))
 
     def engine_model(self) -> EngineModel:
         """The model as an engine is given it. A worker that is started late may find its checkpoint pruned; it can do

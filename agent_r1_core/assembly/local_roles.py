@@ -67,13 +67,15 @@ def local_roles(blueprint: Blueprint) -> tuple[LocalRollouts, LocalLearner | Non
 
 def local_rollouts(blueprint: Blueprint) -> LocalRollouts:
     """Rollouts in this process; raises as `Site.make_roles`."""
-    engine = blueprint.resolved.make("engine", blueprint.resolved.config.engine)
-    stages = {name: _stage(name, blueprint, engine) for name in blueprint.stages}
-    return LocalRollouts(engine, stages, blueprint.engine_model())
+    resolved, frozen = blueprint.resolved, blueprint.frozen_model()
+    engine = resolved.make("engine", resolved.config.engine)
+    second = None if frozen is None else (resolved.make("engine", resolved.config.engine), frozen)
+    stages = {name: _stage(name, blueprint, engine, second and second[0]) for name in blueprint.stages}
+    return LocalRollouts(engine, stages, blueprint.engine_model(), second)
 
 
-def _stage(name: str, blueprint: Blueprint, engine: Engine) -> Stage:
-    """The stage of the task set `name`, with a collector over the shared engine."""
+def _stage(name: str, blueprint: Blueprint, engine: Engine, frozen: Engine | None) -> Stage:
+    """The stage of the task set `name`, with a collector over the shared engines."""
     resolved, config = blueprint.resolved, blueprint.resolved.config
     options = config.engine.config
     tools = make_tools(resolved, options.max_episodes, blueprint.wrap_tool)
@@ -94,7 +96,7 @@ def _stage(name: str, blueprint: Blueprint, engine: Engine) -> Stage:
         model=config.model.name,
     )
     resources = tool_resources(resolved, blueprint.sets, name, blueprint.tokenizer.name)
-    return Stage(tools, resources, Collector(engine, blueprint.tokenizer, settings))
+    return Stage(tools, resources, Collector(engine, blueprint.tokenizer, settings, frozen))
 
 
 class LocalRollouts:
@@ -103,12 +105,19 @@ class LocalRollouts:
     Args:
         stages: by the name of the task set.
         model: what the engine starts with.
+        frozen: an engine whose weights never change, for environments in which a frozen model plays along.
     """
 
-    def __init__(self, engine: Engine, stages: Mapping[str, Stage], model: EngineModel) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        stages: Mapping[str, Stage],
+        model: EngineModel,
+        frozen: tuple[Engine, EngineModel] | None = None,
+    ) -> None:
         self.engine = engine
         self.stages = stages
-        self._model = model
+        self._engines = [(engine, model), *([] if frozen is None else [frozen])]
         self._version: int | None = None
         """The version of the served weights; None before the first."""
 
@@ -119,7 +128,8 @@ class LocalRollouts:
         """
         for stage in self.stages.values():
             await stage.tools.start(stage.resources)
-        await self.engine.start(self._model)
+        for engine, model in self._engines:
+            await engine.start(model)
         gc.freeze()
 
     def tools(self, split: str) -> dict[str, dict[str, Any]]:
@@ -135,7 +145,7 @@ class LocalRollouts:
 
     def broken(self) -> EngineError | None:
         """Why the engine can serve nothing any more."""
-        return self.engine.broken()
+        return next((error for engine, _ in self._engines if (error := engine.broken()) is not None), None)
 
     async def rest(self) -> None:
         await self.engine.sleep()
@@ -155,7 +165,8 @@ class LocalRollouts:
     async def close(self) -> None:
         gc.unfreeze()
         try:
-            await self.engine.close()
+            for engine, _ in self._engines:
+                await engine.close()
         finally:
             for stage in self.stages.values():
                 await stage.tools.close()

@@ -8,6 +8,7 @@ evaluation uses exactly those; a second draw could pick tasks that were trained 
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_r1_core.assembly.curriculum import Curriculum, Part
 from agent_r1_core.assembly.task_order import MixedOrder, Order, TaskOrder, hold_out, shares
 from agent_r1_core.contracts.tool import ToolResources
 from agent_r1_core.errors import ConfigError, RunError, TaskError, describe_error
@@ -25,6 +27,7 @@ from agent_r1_core.runs.run import Run
 if TYPE_CHECKING:
     from agent_r1_core.config import ComponentBlock, EvaluationConfig, ResolvedConfig, RunConfig
     from agent_r1_core.contracts.tasks import Passage, TaskSource
+    from agent_r1_core.contracts.training import CurriculumConfig
     from agent_r1_core.trajectory import Task
 
 Note = Callable[[str], None]
@@ -33,6 +36,8 @@ TRAIN = "train"
 """The name of the training tasks; every evaluation set has its own name."""
 _HELD_OUT = 200
 """Tasks to hold out if the recipe gives no number; at most a tenth of all."""
+_MOST_PARTS = 64
+"""Parts of a curriculum; each has metrics of its own."""
 
 
 @dataclass(frozen=True)
@@ -136,19 +141,48 @@ def record(sets: Mapping[str, TaskSet]) -> EvaluationTasks:
 
 
 def training_order(config: RunConfig, train: TaskSet) -> Order:
-    """The place before a run's first task."""
-    shuffle = config.training.shuffle
+    """The place before a run's first task.
+
+    Raises:
+        TaskError: the curriculum finds no parts, or too many.
+    """
+    shuffle, curriculum = config.training.shuffle, config.training.curriculum
+    if curriculum is not None:
+        return _curriculum(config, curriculum, train)
     if not isinstance(config.tasks.train, dict):
         return TaskOrder(len(train.tasks), config.seed, shuffle)
     orders = {name: TaskOrder(size, f"{config.seed}/{name}", shuffle) for name, size in train.sizes.items()}
     return MixedOrder(orders, {name: block.weight for name, block in config.tasks.train_sets.items()})
 
 
+def _curriculum(config: RunConfig, settings: CurriculumConfig, train: TaskSet) -> Curriculum:
+    """The place before a run's first task, of a curriculum whose parts are the training sets, or what has one value
+    under a key of the metadata."""
+    sets, key = config.tasks.train_sets, "source" if len(config.tasks.train_sets) > 1 else settings.by
+    parts: dict[str, list[int]] = {}
+    for number, task in enumerate(train.tasks):
+        if key is not None and key not in task.metadata:
+            raise TaskError(f"task {task.id} has no {key!r} in its metadata, which training.curriculum.by names")
+        value = TRAIN if key is None else str(task.metadata[key])
+        parts.setdefault(re.sub(r"\W", "_", value) or "_", []).append(number)
+    if len(parts) > _MOST_PARTS:
+        raise TaskError(
+            f"the tasks have {len(parts)} values under {key!r}, which training.curriculum.by names; name a key with at "
+            f"most {_MOST_PARTS}"
+        )
+
+    def part(name: str, tasks: list[int]) -> Part:
+        order = TaskOrder(len(tasks), f"{config.seed}/{name}", config.training.shuffle)
+        return Part(tasks, order, sets[name].weight if len(sets) > 1 else len(tasks))
+
+    return Curriculum({name: part(name, parts[name]) for name in sorted(parts)}, settings, config.seed)
+
+
 def describe_mixture(config: RunConfig, train: TaskSet) -> list[str]:
     """Sentences about the mixture, and about sets that have fewer tasks than a step takes."""
     per_step, count = config.training.tasks_per_step, len(train.tasks)
     sentences = []
-    if isinstance(config.tasks.train, dict) and len(train.sizes) > 1:
+    if isinstance(config.tasks.train, dict) and len(train.sizes) > 1 and config.training.curriculum is None:
         share = shares({name: block.weight for name, block in config.tasks.train_sets.items()})
         parts = [f"{name} ({float(share[name]):.3g} of the tasks played, has {n})" for name, n in train.sizes.items()]
         sentences.append(f"the training tasks are mixed from {', '.join(parts)}")

@@ -183,8 +183,10 @@ def _evaluation(setup: Setup) -> None:
 
 
 def _rewards(block: ResolvedBlock) -> bool:
-    """Whether a component has a reward of its own in the metrics."""
-    return block.kind == "reward" or (block.kind == "tool" and block.cls.reward_range is not None)
+    """Whether a component has a reward of its own in evaluations, where no group is scored."""
+    if block.kind == "reward":
+        return bool(block.cls.scope != "group")
+    return bool(block.kind == "tool" and block.cls.reward_range is not None)
 
 
 def _untrained(setup: Setup) -> None:

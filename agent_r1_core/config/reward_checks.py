@@ -67,7 +67,7 @@ def _farming(setup: Setup, process: list[_Process]) -> None:
     turns, outcome = setup.config.env.config.max_turns, 0.0
     for index, reward in enumerate(setup.config.rewards):
         found = setup.block("rewards", index)
-        if found is not None and found.cls.scope == "episode":
+        if found is not None and found.cls.scope != "turn":
             outcome += max(0.0, *(reward.weight * bound for bound in found.cls.range))
     for one in process:
         most = one.best * turns if one.most is None else min(one.best * turns, one.most)

@@ -65,8 +65,31 @@ def _algorithm(setup: Setup) -> None:
         if len(key) > 1 and key[0] == "health" and key[1] in idle and key[2:] != ("every",):
             setup.idle(key, idle[str(key[1])])
     check_process_rewards(setup, algorithm, block.name)
+    _curriculum(setup)
     _staleness(setup, algorithm, block.name)
     _demonstrations(setup, algorithm, block.name)
+
+
+def _curriculum(setup: Setup) -> None:
+    """Check training.curriculum against what it needs to know, and what it has to choose from."""
+    training, key = setup.config.training, ("training", "curriculum")
+    curriculum, several = training.curriculum, len(setup.config.tasks.train_sets) > 1
+    if curriculum is None:
+        return
+    if training.samples_per_task == 1:
+        setup.problems.add(key, "compares the episodes of a group; set training.samples_per_task to 2 or more")
+    if training.max_staleness:
+        text = "chooses tasks by the groups of the step before, so that no step can begin ahead of it; set "
+        setup.problems.add(key, text + "training.max_staleness=0")
+    if several and curriculum.by is not None:
+        text = "has no effect here: several training sets are the parts; leave it out"
+        setup.problems.add((*key, "by"), text)
+    if not several and curriculum.by is None:
+        for option in ("least", "rate"):
+            setup.idle((*key, option), "all tasks are one part; training.curriculum.by names a key of their metadata")
+        if not curriculum.rest:
+            text = "has nothing to choose: all tasks are one part and training.curriculum.rest is 0; set one of them"
+            setup.problems.add(key, text)
 
 
 def _staleness(setup: Setup, algorithm: Algorithm, name: str) -> None:

@@ -70,6 +70,12 @@ class Observation:
     request: RequestOptions | None = None
     """None: as the environment says for all actions. Where it is given, messages come from outside: those that the chat
     template refuses fail the episode, and not the run."""
+    player: int = 0
+    """Who acts next, where the policy plays several players. Each has a conversation of its own, which the first
+    observation of that player begins, and a trajectory of its own; player 0 must act in every episode."""
+    frozen: bool = False
+    """The frozen model that `ToolEnv.frozen_model` names plays this player, from the first observation on. It always
+    samples; its actions leave no trajectory."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,18 @@ class Action:
     """Ids that the policy read."""
     abandoned: bool = False
     """Nothing was generated, since `ToolEnv.abandoned` returned."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a step means for a player who did not act in it."""
+
+    reward: float = 0.0
+    """Of the environment, on the player's last action."""
+    success: bool | None = None
+    """As in `Step`."""
+    info: dict[str, Any] = field(default_factory=dict)
+    """As in `Step`; it joins that of the player's last turn."""
 
 
 @dataclass
@@ -119,6 +137,9 @@ class Step:
     withdrawn: bool = False
     """The turn leaves the trajectory, for nobody read the action, or it is none of the agent's: the observation follows
     what stood before. Reward, success and info are then of the turn before."""
+    others: dict[int, Outcome] = field(default_factory=dict)
+    """What it means for other players, by their numbers; all else is the acting player's, the observation of a last
+    step included. A player who has not acted yet has no action that a reward could reach."""
 
 
 @dataclass
@@ -193,6 +214,12 @@ class ToolEnv(Component):
     def stop_strings(self) -> tuple[str, ...]:
         """Strings that end an action, besides the model's end-of-turn token; asked once, after `reset`."""
         return self.services.tool_format.stop_strings if self.services.tool_format else ()
+
+    @classmethod
+    def frozen_model(cls, config: Any) -> str | None:
+        """The model that plays the players whose observations are `frozen`: a name as in `model.name`, or `start`, the
+        model that the run began with; None: there is no such player."""
+        return None
 
     @classmethod
     def uses_tools(cls) -> bool:

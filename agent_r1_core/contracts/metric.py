@@ -12,7 +12,8 @@ class Metric(str):
 
     A name with a part in angle brackets declares a family: `reward/<name>` stands for `reward/exact_match` and all
     others of that form. A component declares its own metrics under bare names (`hits`); the core adds the prefix:
-    `update/hits` for an algorithm, `env/hits` for an environment, `tools/<tool>/hits` for a tool.
+    `update/hits` for an algorithm, `env/hits` for an environment, `tools/<tool>/hits` for a tool, `reward/<name>/hits`
+    for a reward.
     """
 
     meaning: str

@@ -1,9 +1,9 @@
-"""RewardFn: scores a turn (process) or an episode (outcome)."""
+"""RewardFn: scores a turn (process), an episode (outcome), or the episodes of a group against each other."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from agent_r1_core.contracts.component import Component
 
@@ -18,24 +18,40 @@ _SLACK = 1e-6
 """By how much a reward may exceed its range, for rounding."""
 
 
+class NotedScore(float):
+    """A score with what its reward says of it, such as the reply of a judge.
+
+    A run keeps the note with the episode, and the viewer shows it beside the reward. It is JSON-able; its numbers
+    become metrics, `reward/<name>/<key>`, which the reward declares in its `metrics` as `<key>`.
+    """
+
+    note: dict[str, Any]
+
+    def __new__(cls, score: float, **note: Any) -> Self:
+        noted = super().__new__(cls, score)
+        noted.note = note
+        return noted
+
+
 class RewardFn(Component):
-    """Scores a turn or an episode; sync or async.
+    """Scores a turn, an episode or a group; sync or async.
 
     Class attributes say what it scores and how high:
 
     - `scope`: `"episode"` (the default) calls `score(trajectory)` once an episode has ended, an outcome reward;
-      `"turn"` calls `score_turn(turn, trajectory)` after every turn, a process reward.
+      `"turn"` calls `score_turn(turn, trajectory)` after every turn, a process reward; `"group"` calls
+      `score_group(trajectories)` once all episodes of a task have ended, in training alone.
     - `range`: the lowest and the highest score, (0.0, 1.0) where the class does not say otherwise.
 
     A process reward may have a third, `cap`: the most that its scores may add up to in an episode, up or down. Later
     turns then get what is left. A recipe may set a lower one.
 
-    A score is a real number or a bool, at most 1e18 up or down. Anything else, a value outside `range`, NaN or an
-    exception fails the episode (LAW 5): a broken reward is never trained on as a zero. The recipe's `weight` multiplies
-    the score; the unweighted score is logged under the component's name.
+    A score is a real number or a bool, at most 1e18 up or down; a `NotedScore` says more. Anything else, a value
+    outside `range`, NaN or an exception fails the episode, or the group (LAW 5): a broken reward is never trained on as
+    a zero. The recipe's `weight` multiplies the score; the unweighted score is logged under the component's name.
     """
 
-    scope: ClassVar[Literal["episode", "turn"]] = "episode"
+    scope: ClassVar[Literal["episode", "turn", "group"]] = "episode"
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     cap: ClassVar[float | None] = None
 
@@ -49,6 +65,11 @@ class RewardFn(Component):
         `trajectory.closing` holds the messages that answered the turn's action, such as the results of its calls.
         """
         raise TypeError(f"reward {type(self).__name__} has scope 'turn' and defines no score_turn; add one")
+
+    def score_group(self, trajectories: Sequence[Trajectory]) -> Sequence[float] | Awaitable[Sequence[float]]:
+        """Outcome rewards of finished episodes of one task, one for each, in their order: those that did not fail, with
+        the greedy baseline where there is one (LAW 7)."""
+        raise TypeError(f"reward {type(self).__name__} has scope 'group' and defines no score_group; add one")
 
 
 def allowed(bounds: tuple[float, float]) -> tuple[float, float]:

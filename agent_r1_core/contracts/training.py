@@ -25,6 +25,22 @@ class LoraSettings(Section):
     """Names of the layers that get adapters; empty: every linear layer but the head."""
 
 
+class CurriculumConfig(Section):
+    """Draw less of what teaches nothing: groups whose returns are all equal, of tasks that the policy always or never
+    solves."""
+
+    by: str | None = None
+    """A key of the tasks' metadata. Tasks with one value are a part; the more often the groups of a part had a spread
+    lately, the more is drawn from it. null: the training sets are the parts."""
+    least: float = Field(default=0.1, gt=0, le=1)
+    """What a part without any spread is drawn, relative to one where every group has one."""
+    rate: float = Field(default=0.1, gt=0, le=1)
+    """How much the newest group counts in the mean spread of its part."""
+    rest: int = Field(default=8, ge=0)
+    """After a group without spread its task is passed over once, after the next such group twice, then four times and
+    so on, at most this often; 0: never."""
+
+
 class TrainingConfig(Section):
     """How the policy is trained."""
 
@@ -73,6 +89,8 @@ class TrainingConfig(Section):
     """How often a failed episode is started again before it is dropped."""
     shuffle: bool = True
     """Draw the tasks in a random order, given by the seed."""
+    curriculum: CurriculumConfig | None = None
+    """null: every task is drawn as often as any other."""
     importance_clip: float | None = Field(default=None, gt=0)
     """Upper bound of importance weights against a mismatch of sampler and learner; null: no such weights, or 2 where
     `max_staleness` is above 0."""

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from agent_r1_core.contracts.engine import Request
+from agent_r1_core.devices import on_device
 
 _BLOCK, _SMALL = 128, 4096
 """Ids of a block; largest vocabulary that is searched as a whole."""
@@ -67,8 +68,8 @@ def choose(logits: Tensor, requests: Sequence[Request], positions: Sequence[int]
     logits = logits.float()
     temperatures = [request.sampling.temperature for request in requests]
     if any(temperature not in (0.0, 1.0) for temperature in temperatures):
-        divisors = torch.tensor([temperature or 1.0 for temperature in temperatures], device=logits.device)
-        logits = logits / divisors[:, None]
+        divisors = torch.tensor([temperature or 1.0 for temperature in temperatures])
+        logits = logits / on_device(divisors, logits.device)[:, None]
     probabilities = logits.softmax(-1)
     total = probabilities.sum(-1)  # 1 but for rounding: softmax adds up a large vocabulary less exactly
     greedy = [temperature == 0.0 for temperature in temperatures]
@@ -77,9 +78,10 @@ def choose(logits: Tensor, requests: Sequence[Request], positions: Sequence[int]
     else:
         chosen = _draw(probabilities, requests, positions)
         if any(greedy):
-            chosen = torch.where(torch.tensor(greedy, device=logits.device), logits.argmax(-1), chosen)
+            chosen = torch.where(on_device(torch.tensor(greedy), logits.device), logits.argmax(-1), chosen)
     logprobs = (probabilities.gather(1, chosen[:, None])[:, 0] / total).log()
-    return chosen.tolist(), logprobs.tolist()
+    ids, numbers = torch.stack([chosen.double(), logprobs.double()]).tolist()  # one copy from the device
+    return [int(one) for one in ids], numbers
 
 
 def _draw(probabilities: Tensor, requests: Sequence[Request], positions: Sequence[int]) -> Tensor:
@@ -89,7 +91,8 @@ def _draw(probabilities: Tensor, requests: Sequence[Request], positions: Sequenc
         sampling = request.sampling
         if sampling.top_k > 0 or sampling.top_p < 1.0:
             probabilities[row] = keep_likely(probabilities[row], sampling.top_k, sampling.top_p)
-    numbers = torch.from_numpy(uniforms([request.seed for request in requests], positions)).to(probabilities.device)
+    drawn = torch.from_numpy(uniforms([request.seed for request in requests], positions))
+    numbers = on_device(drawn, probabilities.device)
     rows, vocabulary = probabilities.shape
     if vocabulary <= _SMALL:
         return _invert(probabilities.double(), numbers)[0]

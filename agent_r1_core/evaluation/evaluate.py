@@ -52,7 +52,7 @@ async def evaluate_tasks(
     scores: Measurer | None = None,
     on_episode: Callable[[Trajectory], None] | None = None,
 ) -> Evaluation:
-    """Play episodes and score them.
+    """Play episodes and score them; where the policy plays against itself, the scores are player 0's.
 
     Args:
         collect: Plays a rollout request: the method of a collector or of a run's rollouts.
@@ -76,10 +76,11 @@ async def evaluate_tasks(
     rollout = await collect(RolloutRequest(tasks, samples, ROUND, greedy, split), on_episode)
     stated = {"greedy": greedy, "samples": samples} | dict(sampling or {}) | ({"temperature": 0.0} if greedy else {})
     scores = scores or Measurer()
-    played = rollout.trajectories + rollout.dropped
+    groups = [group for group in rollout.groups if group.player == 0]
+    played = rollout.episodes + rollout.dropped
     measured, faults = await scores.measure(played)
     by_id = {task.id: task for task in asked}
-    episodes = episode_records(rollout.groups, rollout.dropped, by_id, set_name, measured)
+    episodes = episode_records(groups, rollout.dropped, by_id, set_name, measured)
     try:
         result = report(
             episodes,

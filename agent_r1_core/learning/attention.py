@@ -28,6 +28,7 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
+from agent_r1_core.devices import on_device
 from agent_r1_core.learning.packing import Span, Tree
 
 NAME = "agent_r1_packed"
@@ -37,6 +38,8 @@ _KEPT = 32
 """Plain products keep their weights for the backward pass: at most so many times what a query takes."""
 BLOCK = 128
 """Tokens of a block, which the kernel computes or leaves out as a whole."""
+_CASES = 64
+"""For which the kernel may be compiled."""
 _NARROWEST = 16
 """Width of a head that the kernel needs."""
 
@@ -147,9 +150,9 @@ class TreeMask:
     def __init__(self, tree: Tree, device: torch.device, blocks: int = 2) -> None:
         tree = filled(tree, blocks)
         self._ends, self._positions, self._device = subtree_ends(tree), tree.positions, device
-        self._on_device = self._ends.to(device), tree.positions.to(device)
+        self._on_device = on_device(self._ends, device), on_device(tree.positions, device)
         self._blocks: dict[int | None, BlockMask] = {}
-        self.tree = replace(tree, ids=tree.ids.to(device), positions=self._on_device[1])
+        self.tree = replace(tree, ids=on_device(tree.ids, device), positions=self._on_device[1])
         """The tree, filled up: its last tokens may belong to no sequence."""
 
     def visible(self, window: int | None = None) -> Visible:
@@ -173,14 +176,18 @@ class TreeMask:
         """The mask by blocks; made once for all layers with the same window."""
         if window not in self._blocks:
             partial, full = block_pairs(self._ends, self._positions, window)
-            mask = BlockMask.from_kv_blocks(
-                *_listed(partial),
-                *_listed(full),
+            counts, listed, full_counts, full_listed = (
+                on_device(part, self._device) for part in (*_listed(partial), *_listed(full))
+            )
+            self._blocks[window] = BlockMask.from_kv_blocks(
+                counts,
+                listed,
+                full_counts,
+                full_listed,
                 BLOCK_SIZE=BLOCK,
                 mask_mod=self.visible(window),
                 seq_lengths=(len(self._ends), len(self._ends)),
             )
-            self._blocks[window] = mask.to(self._device)
         return self._blocks[window]
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, window: int | None, scale: float) -> Tensor:
@@ -251,7 +258,11 @@ def _wide_enough(part: Tensor) -> Tensor:
 
 @functools.cache
 def _compiled() -> Any:
-    """Whole, so that what cannot be compiled is an error: uncompiled it would make [tokens, tokens] in silence."""
+    """Whole, so that what cannot be compiled is an error: uncompiled it would make [tokens, tokens] in silence.
+
+    Frozen and learning weights, adapters, critics and precisions are cases of their own, more than torch's eight.
+    """
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, _CASES)
     return torch.compile(flex_attention, dynamic=True, fullgraph=True)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
+from agent_r1_core.devices import on_device
 from agent_r1_core.learning.decoder import Decoder
 from agent_r1_core.learning.packing import Packed, Tree
 from agent_r1_core.learning.policy import Policy
@@ -79,5 +80,5 @@ class _ValueNetwork(nn.Module):
             at: long [k], which of them; on the CPU, as the tree is.
         """
         hidden = self.hidden(tree)
-        values: Tensor = self.head(hidden[at.to(hidden.device)].float())
+        values: Tensor = self.head(hidden[on_device(at, hidden.device)].float())
         return values

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from agent_r1_core.devices import on_device
 from agent_r1_core.learning.attention import NAME, TreeMask, packed_forward
 from agent_r1_core.learning.packing import PrefixForest, Tree
 from agent_r1_core.learning.ranks import Ranks, shard
@@ -96,7 +97,7 @@ class Decoder:
 
 
 def _on(tree: Tree, device: torch.device) -> Tree:
-    return replace(tree, ids=tree.ids.to(device), positions=tree.positions.to(device))
+    return replace(tree, ids=on_device(tree.ids, device), positions=on_device(tree.positions, device))
 
 
 def switch_off_dropout(module: nn.Module) -> None:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.contracts.training import TrainingConfig
+from agent_r1_core.devices import on_device
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.checks import CheckedAlgorithm
@@ -218,12 +219,13 @@ class Learner:
             torch.cat(outputs).sum().backward()
             return {}
         tokens = minibatch.loss_tokens(packed, chosen, policy, values, self.policy.device)
-        action, sums = tokens.turn >= 0, dict[str, Sum]()
+        device, sums = self.policy.device, dict[str, Sum]()
         if learns:
             minibatch.update.take(packed, at, tokens.logprobs)
-            sums[metric.UPDATE_ENTROPY] = tokens.entropy[action].sum(), action.sum()
+            action = (packed.take(minibatch.update.batch.turn, chosen) >= 0).nonzero().flatten()
+            sums[metric.UPDATE_ENTROPY] = tokens.entropy[on_device(action, device)].sum(), torch.tensor(len(action))
         if learns and compares:
-            compared = packed.take(minibatch.update.fresh, chosen).to(action.device)
+            compared = on_device(packed.take(minibatch.update.fresh, chosen).nonzero().flatten(), device)
             sums |= gap_sums(tokens.logprobs.detach()[compared], tokens.sampler_logprobs[compared])
         tokens, weights = self._correction.corrected(tokens)
         sums |= weights

@@ -9,6 +9,7 @@ from itertools import chain
 import torch
 from torch import Tensor
 
+from agent_r1_core.devices import floats
 from agent_r1_core.learning.ranks import Ranks
 from agent_r1_core.metrics import declared as metric
 
@@ -62,8 +63,7 @@ class Meter:
 
     def values(self) -> dict[str, float]:
         """All counts, and the means with a nonzero denominator."""
-        return {
-            name: float(total if over is None else total / over)
-            for name, (total, over) in self.sums.items()
-            if over is None or float(over) > 0
-        }
+        one = torch.ones(())
+        pairs = [(total, one if over is None else over) for total, over in self.sums.values()]
+        numbers = iter(floats([scalar for pair in pairs for scalar in pair]))
+        return {name: total / over for name, total, over in zip(self.sums, numbers, numbers, strict=True) if over > 0}

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from agent_r1_core.contracts.training import LoraSettings
+from agent_r1_core.devices import on_device
 from agent_r1_core.learning.decoder import Decoder, switch_off_dropout
 from agent_r1_core.learning.head import Head
 from agent_r1_core.learning.lora import MARK, add_lora, check_adapters, merged_weights, replace_dropout
@@ -145,7 +146,7 @@ class Policy:
         before = torch.zeros_like(nodes).scatter_(0, shared, packed.place[tokens - 1])
         ids = packed.tree.ids[nodes]
         logprobs, entropy = self._network(packed.tree, before, ids, temperature, entropy_gradient)
-        shared = shared.to(logprobs.device)
+        shared = on_device(shared, logprobs.device)
         return TokenLogprobs(logprobs[shared], entropy[shared])
 
     def base_model(self) -> Reference:
@@ -269,4 +270,5 @@ class _PolicyNetwork(nn.Module):
         hidden = self.decoder.hidden(tree)
         device = hidden.device
         with self.decoder.precision():
-            return self.head.logprobs(hidden[before.to(device)], ids.to(device), temperature, entropy_gradient)
+            before, ids = on_device(before, device), on_device(ids, device)
+            return self.head.logprobs(hidden[before], ids, temperature, entropy_gradient)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from agent_r1_core.contracts.algorithm import AlgorithmConfig
 from agent_r1_core.contracts.token_numbers import TokenNumbers
+from agent_r1_core.devices import on_device
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.learning.aggregation import aggregation_weights
 from agent_r1_core.learning.batch import Advantages, Batch
@@ -175,7 +176,7 @@ class Minibatch:
         batch, advantages = self.update.batch, self.update.advantages
 
         def take(numbers: Tensor) -> Tensor:
-            return packed.take(numbers, chosen).to(device)
+            return on_device(packed.take(numbers, chosen), device)
 
         def take_some(numbers: Tensor | None) -> Tensor | None:
             return None if numbers is None else take(numbers)
@@ -184,13 +185,14 @@ class Minibatch:
         if policy is None:
             before = sampler if old is None else old
             policy = TokenLogprobs(before, torch.zeros_like(before))
+        sequence = torch.arange(len(packed.rows)).repeat_interleave(packed.valid.sum(1))
         return LossTokens(
             logprobs=policy.logprobs,
             old_logprobs=policy.logprobs.detach() if old is None else old,
             sampler_logprobs=sampler,
             advantages=take(advantages.advantages),
             weights=take(self.weights),
-            sequence=torch.arange(len(packed.rows)).repeat_interleave(packed.valid.sum(1))[chosen].to(device),
+            sequence=on_device(sequence[chosen], device),
             turn=take(batch.turn),
             entropy=policy.entropy,
             reference_logprobs=take_some(batch.reference_logprobs),

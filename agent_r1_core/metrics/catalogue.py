@@ -17,7 +17,7 @@ from agent_r1_core.nearest import did_you_mean
 if TYPE_CHECKING:
     from agent_r1_core.contracts.component import Component
 
-PREFIXES = {"algorithm": "update/", "env": "env/", "tool": "tools/{name}/"}
+PREFIXES = {"algorithm": "update/", "env": "env/", "tool": "tools/{name}/", "reward": "reward/{name}/"}
 """Prefix of a component's own metrics, by its kind."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.tally import Tally
@@ -64,7 +64,8 @@ def episode_metrics(episodes: Sequence[Tally]) -> dict[str, float]:
     judged = [float(one.success) for one in episodes if one.success is not None]
     if judged:
         metrics[metric.EPISODE_SUCCESS] = statistics.fmean(judged)
-    return metrics | _summary_metrics(episodes) | _env_metrics(episodes)
+    env, notes = _means("env", [one.env for one in episodes]), _means("reward", [one.notes for one in episodes])
+    return metrics | _summary_metrics(episodes) | env | notes
 
 
 def _summary_metrics(episodes: Sequence[Tally]) -> dict[str, float]:
@@ -79,12 +80,12 @@ def _summary_metrics(episodes: Sequence[Tally]) -> dict[str, float]:
     }
 
 
-def _env_metrics(episodes: Sequence[Tally]) -> dict[str, float]:
-    """The mean of each number in the turns' `info`, over the turns that have it."""
+def _means(prefix: str, episodes: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, float]:
+    """The mean of each number, over the turns that have it."""
     values: dict[str, list[float]] = {}
     for episode in episodes:
-        for key, numbers in episode.env.items():
-            values.setdefault(metric.ENV.of(key), []).extend(numbers)
+        for key, numbers in episode.items():
+            values.setdefault(f"{prefix}/{key}", []).extend(numbers)
     return {name: mean(numbers) for name, numbers in sorted(values.items())}
 
 

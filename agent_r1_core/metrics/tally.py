@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Iterable
 from functools import singledispatch
 from numbers import Real
 from typing import Any, NamedTuple
 
-from agent_r1_core.trajectory import EndStatus, Trajectory, Turn
+from agent_r1_core.trajectory import EndStatus, Trajectory
 
 _RUN = 8
 """Tokens of the runs that count as repeated: shorter ones recur in healthy text and in the syntax of calls."""
@@ -47,6 +48,8 @@ class Tally(NamedTuple):
     empty_summaries: int
     env: dict[str, list[float]]
     """The environment's own numbers, in the order of the turns."""
+    notes: dict[str, list[float]]
+    """Numbers that rewards noted, by reward and key, in the order of the turns."""
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> Tally:
@@ -74,7 +77,13 @@ class Tally(NamedTuple):
             summaries=len(summaries),
             cut_summaries=sum(turn.finish == "length" for turn in summaries),
             empty_summaries=sum(bool(turn.errors) for turn in summaries),
-            env=_env(turns),
+            env=_numbers((key, value) for turn in turns for key, value in turn.info.items()),
+            notes=_numbers(
+                (f"{name}/{key}", value)
+                for turn in trajectory.turns
+                for name, note in turn.notes.items()
+                for key, value in note.items()
+            ),
         )
 
 
@@ -108,12 +117,11 @@ def _calls(trajectory: Trajectory) -> tuple[int, int]:
     return sum(len(turn.calls) for turn in trajectory.steps), len(calls) - distinct
 
 
-def _env(turns: list[Turn]) -> dict[str, list[float]]:
-    """Numbers that are infinite, NaN or larger than any float are no numbers of a metric."""
-    values: dict[str, list[float]] = {}
-    for turn in turns:
-        for key, value in turn.info.items():
-            number: Any = value if isinstance(value, Real) else math.nan
-            if abs(number) <= sys.float_info.max:
-                values.setdefault(key, []).append(float(number))
-    return values
+def _numbers(values: Iterable[tuple[str, Any]]) -> dict[str, list[float]]:
+    """The numbers among values by key; those that are infinite, NaN or larger than any float are none of a metric."""
+    found: dict[str, list[float]] = {}
+    for key, value in values:
+        number: Any = value if isinstance(value, Real) else math.nan
+        if abs(number) <= sys.float_info.max:
+            found.setdefault(key, []).append(float(number))
+    return found

@@ -40,9 +40,13 @@ REQUIRED: dict[str, tuple[str, ...]] = {
 }
 """Methods that a component of a kind must define; a reward's depends on its scope."""
 
+SCORED = {"episode": "score", "turn": "score_turn", "group": "score_group"}
+"""What a reward must define, by its scope."""
+
 EITHER = {("tool", "run"), ("env", "reset"), ("env", "step"), ("env", "close")} | {
     ("reward", "score"),
     ("reward", "score_turn"),
+    ("reward", "score_group"),
     ("score", "score"),
 }
 """Methods that may be sync or async; every other method must be what the contract's own is."""
@@ -166,7 +170,7 @@ def _check_methods(kind: str, cls: type[Component], base: type[Component]) -> li
 def _missing(kind: str, cls: type[Component], base: type[Component]) -> list[str]:
     names = REQUIRED[kind]
     if kind == "reward":
-        names = {"episode": ("score",), "turn": ("score_turn",)}.get(getattr(cls, "scope", ""), ())
+        names = tuple(SCORED[scope] for scope in SCORED if scope == getattr(cls, "scope", ""))
     return [name for name in names if getattr(cls, name) is getattr(base, name)]
 
 
@@ -230,13 +234,13 @@ def _check_tool(tool: Any) -> list[str]:
 
 def _check_reward(reward: Any) -> list[str]:
     problems = []
-    if reward.scope not in ("episode", "turn"):
-        problems.append(f"scope is {reward.scope!r}; use 'episode' or 'turn'")
-    other = {"episode": "score_turn", "turn": "score"}.get(reward.scope)
-    if other is not None and getattr(type(reward), other) is not getattr(RewardFn, other):
-        problems.append(f"{other} is never called under scope {reward.scope!r}; set the scope that you mean")
+    if reward.scope not in SCORED:
+        problems.append(f"scope is {reward.scope!r}; use 'episode', 'turn' or 'group'")
+    for scope, other in SCORED.items() if reward.scope in SCORED else ():
+        if scope != reward.scope and getattr(type(reward), other) is not getattr(RewardFn, other):
+            problems.append(f"{other} is never called under scope {reward.scope!r}; set the scope that you mean")
     if reward.cap is not None and reward.scope != "turn":
-        problems.append("a cap has no effect under scope 'episode', which scores once; remove it")
+        problems.append(f"a cap has no effect under scope {reward.scope!r}, which scores once; remove it")
     elif reward.cap is not None and not (isinstance(reward.cap, int | float) and reward.cap > 0):
         problems.append(f"cap is {reward.cap!r}; use a number above 0, or None")
     return problems + _check_range("range", reward.range)

@@ -212,6 +212,8 @@ def _read_csv(path: Path) -> Iterator[tuple[str, Any]]:
         rows = csv.reader(_lines(io.TextIOWrapper(file, encoding="utf-8-sig", newline="").readline, path), strict=True)
         try:
             keys, first = next(rows, []), rows.line_num + 1
+            if len(set(keys)) < len(keys):
+                raise TaskError(f"the first line of {path} names a column twice; give each its own name")
             for row in rows:
                 work.advance(file.tell() - work.done)
                 place, first = f"line {first} of {path}", rows.line_num + 1  # a row with line breaks has several lines

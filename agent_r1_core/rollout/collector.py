@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -36,10 +36,13 @@ conversation, drifted ids (LAW 1), or calls that never end."""
 
 
 class Collector:
-    """Plays episodes with one engine."""
+    """Plays episodes with one engine, and with a second one where a frozen model plays along."""
 
-    def __init__(self, engine: Engine, tokenizer: ChatTokenizer, settings: RolloutSettings) -> None:
+    def __init__(
+        self, engine: Engine, tokenizer: ChatTokenizer, settings: RolloutSettings, frozen: Engine | None = None
+    ) -> None:
         self.engine = engine
+        self.frozen = frozen
         self.tokenizer = tokenizer
         self.settings = settings
         self._threads = threads = ThreadPool(settings.max_episodes * 2)
@@ -78,7 +81,7 @@ class Collector:
             ConfigError, ModelError, PluginError: as `collect`.
         """
         shared = replace(self._shared, greedy=greedy)
-        rollout = _Rollout(self.engine, shared, self._free_slots(), plans, on_finished)
+        rollout = _Rollout(self.engine, self.frozen, shared, self._free_slots(), plans, on_finished)
         await (rollout.play_in_rounds() if self.settings.deterministic else rollout.play_freely())
 
     def _free_slots(self) -> asyncio.Semaphore:
@@ -102,6 +105,7 @@ class _Rollout:
     """One call of `play`."""
 
     engine: Engine
+    frozen: Engine | None
     shared: EpisodeServices
     slots: asyncio.Semaphore
     """Of the collector: calls that overlap share them."""
@@ -157,8 +161,16 @@ class _Rollout:
         await _run_all([self._fail_on_error(episode, episode.imitate(request)) for episode, request in shown])
         if not asked:
             return
+        own = [pair for pair in asked if not pair[0].frozen]
+        others = [pair for pair in asked if pair[0].frozen]
+        for engine, pairs in ((self.engine, own), (self.frozen, others)):
+            if pairs:
+                await self._answer(engine, pairs)
+
+    async def _answer(self, engine: Engine | None, asked: Sequence[tuple[Episode, Request]]) -> None:
+        """Let an engine answer requests that are admitted together, and then the environments."""
         try:
-            generations = await self.engine.generate_batch([request for _, request in asked])
+            generations = await _there(engine).generate_batch([request for _, request in asked])
         except _FATAL:
             raise
         except Exception as error:
@@ -188,7 +200,8 @@ class _Rollout:
             if episode.demonstrates:
                 await episode.imitate(request)
             else:
-                await episode.take(request, await episode.unless_abandoned(self.engine.generate(request)))
+                engine = _there(self.frozen) if episode.frozen else self.engine
+                await episode.take(request, await episode.unless_abandoned(engine.generate(request)))
 
     async def _fail_on_error(self, episode: Episode, coroutine: Coroutine[Any, Any, None]) -> None:
         """Await the coroutine; an exception fails the episode, unless no retry can help against it."""
@@ -211,11 +224,20 @@ class _Rollout:
         return None
 
     async def _close(self, episode: Episode) -> None:
-        for what, close in (("environment", episode.close), ("engine", partial(self.engine.release, episode.key))):
+        engines = [self.engine] if self.frozen is None else [self.engine, self.frozen]
+        closing: list[tuple[str, Callable[[], Awaitable[None]]]] = [("environment", episode.close)]
+        closing += [("engine", partial(engine.release, key)) for engine in engines for key in episode.keys]
+        for what, close in closing:
             try:
                 await close()
             except Exception as error:
                 _LOG.warning("the %s of episode %s could not be closed: %s", what, episode.key, describe_error(error))
+
+
+def _there(engine: Engine | None) -> Engine:
+    if engine is None:
+        raise ConfigError("the environment lets a frozen model play, but names none; define its frozen_model(config)")
+    return engine
 
 
 async def _run_all(coroutines: Sequence[Coroutine[Any, Any, None]]) -> None:

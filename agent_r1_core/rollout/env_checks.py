@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any, cast
 
-from agent_r1_core.contracts.env import Observation, RequestOptions, Step
+from agent_r1_core.contracts.env import Observation, Outcome, RequestOptions, Step
 from agent_r1_core.contracts.reward import LARGEST
 from agent_r1_core.tools.plain import Plain, Unfit, number_of, shown, stored
 from agent_r1_core.trajectory import CallRecord, Message
@@ -30,32 +30,31 @@ def step_of(value: Any) -> Step:
     terminated, truncated = bool(value.terminated), bool(value.truncated)
     if terminated and truncated:
         raise Unfit("ended its episode as terminated and as truncated; set the one that is meant (LAW 5)")
-    errors, info = plain.copy(value.errors), plain.copy(value.info)
+    errors, others = plain.copy(value.errors), value.others
     if type(errors) is not list or not all(isinstance(error, str) for error in errors):
         raise Unfit(f"gave the errors {shown(errors)}; use a list of sentences")
-    if type(info) is not dict:
-        raise Unfit(f"gave the info {shown(info)}; use a dictionary")
-    given, spent = plain.copy(value.reward), plain.copy(value.tool_seconds)
-    reward, seconds = number_of(given), number_of(spent)
-    if reward is None or not abs(reward) <= LARGEST:
-        raise Unfit(f"gave the reward {shown(given)}; use a number from {-LARGEST:g} to {LARGEST:g}")
+    spent = plain.copy(value.tool_seconds)
+    seconds = number_of(spent)
     if seconds is None or not 0 <= seconds < math.inf:
         raise Unfit(f"gave {shown(spent)} as tool_seconds; use seconds")
-    answer, success = plain.copy(value.answer), plain.copy(value.success)
-    if not (success is None or type(success) is bool):
-        raise Unfit(f"gave the success {shown(success)}; use True, False or None")
+    answer, outcome = plain.copy(value.answer), _outcome(value, plain)
+    if not isinstance(others, dict) or not all(type(player) is int for player in others):
+        raise Unfit(f"gave the others {shown(others)}; use a dictionary from the numbers of players to Outcome")
+    if not all(isinstance(one, Outcome) for one in others.values()):
+        raise Unfit("gave another player something else than an Outcome; use Outcome(reward, success)")
     return Step(
         observation=_observation(value.observation, plain),
-        reward=reward,
+        reward=outcome.reward,
         terminated=terminated,
         truncated=truncated,
         answer=_text(answer, "answer"),
-        success=success,
+        success=outcome.success,
         calls=_calls(value.calls, plain),
         errors=errors,
         tool_seconds=seconds,
-        info=info,
+        info=outcome.info,
         withdrawn=bool(value.withdrawn),
+        others={player: _outcome(one, plain) for player, one in others.items()},
     )
 
 
@@ -82,8 +81,22 @@ def _observation(value: Any, plain: Plain) -> Observation:
     key, after = _text(plain.copy(value.state_key), "state_key"), plain.copy(value.continues)
     if not (after is None or (type(after) is int and after >= 0)) or (new_context and after is not None):
         raise Unfit(f"continues {shown(after)}; use the number of a turn, or None where a new context begins")
-    request = _options(value.request, plain) if value.request is not None else None
-    return Observation(messages, new_context, key, after, request)
+    request, player = _options(value.request, plain) if value.request is not None else None, plain.copy(value.player)
+    if type(player) is not int or player < 0:
+        raise Unfit(f"gave the turn to the player {shown(player)}; use a whole number from 0 on")
+    return Observation(messages, new_context, key, after, request, player, bool(value.frozen))
+
+
+def _outcome(value: Step | Outcome, plain: Plain) -> Outcome:
+    given, success, info = plain.copy(value.reward), plain.copy(value.success), plain.copy(value.info)
+    reward = number_of(given)
+    if reward is None or not abs(reward) <= LARGEST:
+        raise Unfit(f"gave the reward {shown(given)}; use a number from {-LARGEST:g} to {LARGEST:g}")
+    if not (success is None or type(success) is bool):
+        raise Unfit(f"gave the success {shown(success)}; use True, False or None")
+    if type(info) is not dict:
+        raise Unfit(f"gave the info {shown(info)}; use a dictionary")
+    return Outcome(reward, success, info)
 
 
 def _options(value: Any, plain: Plain) -> RequestOptions:

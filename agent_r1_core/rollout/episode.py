@@ -1,28 +1,29 @@
 """Episode: one run of a policy in an environment, as a small state machine that a collector drives.
 
 Call `start`, then `request` and `take` in turn until `request` returns None. The trajectory gets the ids as the engine
-sampled them. Budgets are enforced here. Any exception means that the episode failed (LAW 5).
+sampled them; where the policy plays several players, each has a trajectory. Budgets are enforced here. Any exception
+means that the episode failed (LAW 5).
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
-from agent_r1_core.chat import ChatTokenizer, Conversation, DriftGuard, Sampled
+from agent_r1_core.chat import ChatTokenizer, Conversation, DriftGuard
 from agent_r1_core.contracts.engine import Generation, Request
-from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step
-from agent_r1_core.contracts.markup import encodable
+from agent_r1_core.contracts.env import Action, EnvServices, Observation, Outcome, Step
 from agent_r1_core.errors import EpisodeError, describe_error
 from agent_r1_core.rollout.demonstration import BadDemonstration, Demonstration
 from agent_r1_core.rollout.episode_context import EpisodeContext
 from agent_r1_core.rollout.plan import EpisodePlan
+from agent_r1_core.rollout.player import Player
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.settings import RolloutSettings
-from agent_r1_core.rollout.world import EpisodeTools, ToolTexts, World
+from agent_r1_core.rollout.world import Described, EpisodeTools, ToolTexts, World, recorded
 from agent_r1_core.seeds import derive_seed
 from agent_r1_core.tools.threads import ThreadPool
 from agent_r1_core.trajectory import EndStatus, Message, Task, Trajectory, Turn
@@ -52,6 +53,7 @@ class Episode:
         """Prepare an episode; the seeds of its requests and tool calls are derived from the plan's."""
         self.key = f"{plan.key}/{attempt}"
         """The episode's id for engine and tools, unique among those in flight."""
+        self._plan_key = plan.key
         self.trajectory = Trajectory(
             task=plan.task,
             sample=plan.sample,
@@ -66,7 +68,8 @@ class Episode:
         self._settings = shared.settings
         self._demonstration: Demonstration | None = None
         self._started = self._ended = False
-        self._sampled: list[Sampled] = []
+        self._players: dict[int, Player] = {}
+        self._described: Described = [], ""
         self._world = World(shared.settings, shared.threads, self.key)
         self._begun = time.perf_counter()
         runner, seen = shared.settings.tools, _without_answers(plan.task)
@@ -90,17 +93,10 @@ class Episode:
             rng=random.Random(derive_seed(self.trajectory.seed, "env")),
         )
         await self._shared.threads.wait_for_room()
-        world, tokenizer = self._world, self._shared.tokenizer
-        schemas, tools_text = await world.make(services, self._shared.tool_texts)
-        self._conversation = Conversation(tokenizer, schemas, tools_text)
-        self.trajectory.segments = self._conversation.segments
-        describe = self._shared.tool_texts.describe
-        self._context = EpisodeContext(
-            self._conversation, settings.context, world.max_tokens, world.lane, world.call, describe
-        )
-        observation = await world.reset(task)
-        examples = self._add_examples(observation)
-        if not await self._context.show(observation):
+        world = self._world
+        self._described = await world.make(services, self._shared.tool_texts)
+        if not await self._show(await world.reset(task)):
+            examples = self._player.trajectory.examples
             more = f" with {examples} examples before it" if examples else ""
             raise PromptTooLong(
                 f"the prompt of task {task.id}{more} does not fit into env.max_tokens={world.max_tokens}; raise it"
@@ -111,11 +107,12 @@ class Episode:
         """The next request to the engine; None when the episode is over."""
         if self._ended or not self._started:
             return None
-        context, sampling = self._conversation.context, self._settings.sampling
-        if self._shared.greedy or self.trajectory.baseline:
+        player, sampling = self._player, self._settings.sampling
+        context = player.conversation.context
+        if (self._shared.greedy or self.trajectory.baseline) and not player.frozen:
             sampling = sampling.greedy()
-        summary, room = self._context.summary, self._world.max_tokens - len(context)
-        stop_strings, asked = self._world.stop_strings if summary is None else (), self._context.shown.request
+        summary, room = player.context.summary, self._world.max_tokens - len(context)
+        stop_strings, asked = self._world.stop_strings if summary is None else (), player.context.shown.request
         if summary is not None:
             sampling = sampling.model_copy(update={"max_new_tokens": summary.max_tokens})
         elif asked is not None:
@@ -123,11 +120,26 @@ class Episode:
         return Request(
             ids=tuple(context),
             sampling=sampling.within(room),
-            seed=derive_seed(self.trajectory.seed, "turn", len(self.trajectory.turns)),
+            seed=derive_seed(self.trajectory.seed, "turn", sum(len(one.sampled) for one in self._players.values())),
             stop_ids=self._shared.tokenizer.eos_ids,
             stop_strings=stop_strings,
-            episode=self.key,
+            episode=player.key,
         )
+
+    @property
+    def keys(self) -> list[str]:
+        """Those of its requests: an engine knows each player as an episode of its own."""
+        return [player.key for player in self._players.values()]
+
+    @property
+    def turn(self) -> Turn:
+        """The last action, whoever took it."""
+        return self._turn
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the frozen model answers its request, and not the policy."""
+        return self._player.frozen
 
     @property
     def demonstrates(self) -> bool:
@@ -136,7 +148,7 @@ class Episode:
 
     async def imitate(self, request: Request) -> None:
         """Take the action that the demonstration shows; a BadDemonstration where it cannot be played."""
-        if self._demonstration is None or self._context.summary is not None:
+        if self._demonstration is None or self._player.context.summary is not None:
             task = self.trajectory.task.id
             raise BadDemonstration(f"the demonstration of task {task} sums up no context; set context=append")
         await self.take(request, self._demonstration.act(request))
@@ -156,21 +168,23 @@ class Episode:
         if generation is None:
             await self._withdraw(await self._world.step(Action("", abandoned=True)))
         else:
-            turn = self._record(request, generation)
-            if self._context.summary is None:
+            context = self._player.context
+            self._turn = turn = self._player.record(request, generation)
+            if self._tools is not None:
+                self._tools.begin_turn(turn)
+            if context.summary is None:
                 await self._step(turn, request, generation)
-            elif not await self._context.go_on_from(self._context.summary, turn):
+            elif not await context.go_on_from(context.summary, turn):
                 await self._end(EndStatus.TRUNCATED, "max_tokens", Observation())
         if self._ended:
             if self._demonstration is not None:
                 self._demonstration.check_end(self.trajectory)
-            self._shared.guard.check_trajectory(self.trajectory, self._sampled)
-            await self._shared.scorer.score_episode(self.trajectory)
+            await self._score()
 
     @property
     def added(self) -> list[Message]:
         """What the policy reads next that no environment said: examples, the prompt for a summary, or its summary."""
-        return self._context.added
+        return self._player.context.added
 
     def fail(self, error: Exception) -> None:
         """Mark the episode as failed, with the exception as the reason."""
@@ -182,22 +196,50 @@ class Episode:
 
     async def close(self) -> None:
         """Record the episode's time, close the environment, and have the tools release the episode."""
-        self.trajectory.seconds = time.perf_counter() - self._begun
+        for trajectory in (self.trajectory, *self.trajectory.others):
+            trajectory.seconds = time.perf_counter() - self._begun
         try:
             await self._world.close()
         finally:
             if self._tools is not None:
                 await self._tools.release()
 
-    def _add_examples(self, first: Observation) -> int:
-        """Put the examples of the run before the task; returns how many there are."""
-        examples, trajectory = self._settings.examples, self.trajectory
+    async def _show(self, observation: Observation) -> bool:
+        """Show an observation to its player, who acts next; False where it does not fit."""
+        number = observation.player
+        self._player = self._players.get(number) or self._join(observation)
+        self._players[number] = self._player
+        return await self._player.context.show(observation)
+
+    def _join(self, first: Observation) -> Player:
+        """A player who has not read anything yet; the examples of the run stand before the task."""
+        number, settings, world = first.player, self._settings, self._world
+        trajectory = self.trajectory
+        if number:
+            trajectory = replace(
+                trajectory, player=number, turns=[], rewards={}, closing=[], answer=None, tool_seconds=0.0
+            )
+        conversation = Conversation(self._shared.tokenizer, *self._described)
+        trajectory.segments = conversation.segments
+        describe = self._shared.tool_texts.describe
+        context = EpisodeContext(conversation, settings.context, world.max_tokens, world.lane, world.call, describe)
+        examples = settings.examples
         if examples is not None:
             chosen = examples.before(trajectory.task, first.messages)
-            control = self._shared.tokenizer.control
-            self._context.examples = examples.messages(chosen, self._settings.tool_format, control)
+            context.examples = examples.messages(chosen, settings.tool_format, self._shared.tokenizer.control)
             trajectory.examples = len(chosen)
-        return trajectory.examples
+        key = f"{self._plan_key}/player-{number}/{trajectory.attempts}" if number else self.key
+        return Player(key, trajectory, conversation, context, first.frozen)
+
+    async def _score(self) -> None:
+        """Check and score what each player did, the frozen ones left out."""
+        played = sorted((number, one) for number, one in self._players.items() if one.sampled and not one.frozen)
+        if not played or played[0][0] != 0:
+            raise EpisodeError(f"episode {self.key} ended before player 0 acted; there is nothing to learn from")
+        for _, player in played:
+            self._shared.guard.check_trajectory(player.trajectory, player.sampled)
+            await self._shared.scorer.score_episode(player.trajectory)
+        self.trajectory.others = tuple(player.trajectory for _, player in played[1:])
 
     async def _step(self, turn: Turn, request: Request, generation: Generation) -> None:
         """Let the environment answer an action, score the turn, and go on or end."""
@@ -205,7 +247,7 @@ class Episode:
             turn.text,
             generation.ids,
             cut=generation.finish == "length",
-            protected=self._conversation.spoken,
+            protected=self._player.conversation.spoken,
             logprobs=generation.logprobs,
             prompt_tokens=len(request.ids),
         )
@@ -214,97 +256,49 @@ class Episode:
         if self._tools is not None:
             self._tools.end_turn()
         if step.withdrawn:
-            self._sampled.pop(), self.trajectory.turns.pop()
+            self._player.sampled.pop(), self._player.trajectory.turns.pop()
             return await self._withdraw(step)
+        trajectory = self._player.trajectory
         turn.reward = turn.rewards["env"] = step.reward
         turn.calls, turn.errors, turn.info = step.calls, step.errors, step.info
         turn.success, turn.tool_seconds = step.success, step.tool_seconds
-        self.trajectory.answer = step.answer
-        self.trajectory.tool_seconds += turn.tool_seconds
-        self.trajectory.closing = _recorded(step.observation.messages)
-        await self._shared.scorer.score_turn(turn, self.trajectory)
+        trajectory.answer = step.answer
+        trajectory.tool_seconds += turn.tool_seconds
+        trajectory.closing = recorded(step.observation.messages)
+        if not self._player.frozen:
+            await self._shared.scorer.score_turn(turn, trajectory)
         await self._advance(step)
 
     async def _withdraw(self, step: Step) -> None:
         """Go on as if the last observation had not been; what else the step says is of the turn before."""
-        self._conversation.withdraw()
-        self.trajectory.answer = step.answer
-        for turn in self.trajectory.turns[-1:]:
-            turn.reward, turn.rewards["env"] = turn.reward + step.reward, turn.rewards["env"] + step.reward
-            turn.success = turn.success if step.success is None else step.success
-            turn.info |= step.info
+        self._player.conversation.withdraw()
+        self._player.trajectory.answer = step.answer
+        self._player.credit(Outcome(step.reward, step.success, step.info))
         await self._advance(step)
-
-    def _record(self, request: Request, generation: Generation) -> Turn:
-        trajectory = self.trajectory
-        if not generation.ids:
-            raise EpisodeError(f"the engine gave no token in episode {self.key}; check its model")
-        versions = () if self.demonstrates else self._versions(generation)
-        if versions and not trajectory.turns:
-            trajectory.policy_version = versions[0][0]
-        segment, start, stop, text = self._conversation.act(generation.ids, generation.logprobs)
-        self._sampled.append(Sampled(request.ids, generation.ids, generation.context))
-        shown = self._context.shown
-        turn = Turn(
-            index=len(trajectory.turns),
-            observation=_recorded(shown.messages),
-            text=text,
-            segment=segment,
-            start=start,
-            stop=stop,
-            finish=generation.finish,
-            state_key=shown.state_key,
-            new_context=shown.new_context,
-            versions=versions,
-            purpose="action" if self._context.summary is None else "summary",
-        )
-        trajectory.turns.append(turn)
-        if self._tools is not None:
-            self._tools.begin_turn(turn)
-        return turn
-
-    def _versions(self, generation: Generation) -> tuple[tuple[int, int], ...]:
-        """Which weights sampled an action."""
-        versions = generation.versions or ((generation.version, len(generation.ids)),)
-        versioned = sum(count for _, count in versions)
-        if versioned != len(generation.ids):
-            raise EpisodeError(
-                f"the engine gave versions for {versioned} ids to an action of {len(generation.ids)} in episode "
-                f"{self.key}; give every id a version"
-            )
-        return versions
 
     async def _advance(self, step: Step) -> None:
         """Continue with the new observation, or end: by the environment, by its outer limit, or by a budget."""
         observation = step.observation
+        for number, outcome in step.others.items():
+            if number in self._players:
+                self._players[number].credit(outcome)
+        self._player.trajectory.closing = []
+        turns = self._players[observation.player].trajectory.steps if observation.player in self._players else []
         if step.terminated:
             await self._end(EndStatus.TERMINATED, "answer" if step.answer is not None else "env", observation)
         elif step.truncated:
             await self._end(EndStatus.TRUNCATED, "env", observation, bootstrap=True)
-        elif len(self.trajectory.steps) >= self._world.max_turns:
+        elif len(turns) >= self._world.max_turns:
+            self._player = self._players[observation.player]
             await self._end(EndStatus.TRUNCATED, "max_turns", observation)
-        elif await self._context.show(observation):
-            self.trajectory.closing = []
-        else:
+        elif not await self._show(observation):
             await self._end(EndStatus.TRUNCATED, "max_tokens", observation)
 
     async def _end(self, status: EndStatus, reason: str, last: Observation, bootstrap: bool = False) -> None:
-        trajectory = self.trajectory
-        trajectory.status, trajectory.reason, trajectory.bootstrap = status, reason, bootstrap
-        trajectory.closing = _recorded(last.messages)
-        if status is EndStatus.TRUNCATED:
-            trajectory.answer = None
-        if last.messages or bootstrap:
-            await self._context.close_with(last, bootstrap)
+        """End for all; `last` is what the player reads who acted, or who would act next."""
+        for player in self._players.values():
+            await player.end(status, reason, bootstrap, last if player is self._player else None)
         self._ended = True
-
-
-def _recorded(messages: Sequence[Message]) -> list[Message]:
-    """The messages as files and trackers can hold them."""
-    return [
-        cast(Message, {key: encodable(text) if isinstance(text, str) else text for key, text in message.items()})
-        for message in messages
-    ]
 
 
 def _without_answers(task: Task) -> Task:

@@ -74,14 +74,17 @@ def plan_episodes(request: RolloutRequest, seed: int) -> list[EpisodePlan]:
 
 
 def group_episodes(request: RolloutRequest, episodes: Sequence[Trajectory]) -> list[Group]:
-    """The episodes that did not fail, grouped by task; a task without any sample has no group. They come in the order
-    of the request's plans."""
+    """The episodes that did not fail, grouped by task and player: those of player 0 come first. A task without any
+    sample has no group. They come in the order of the request's plans."""
     groups, size = [], request.samples + request.greedy_baseline
     for index, task in enumerate(request.tasks):
         of_task = episodes[index * size : (index + 1) * size]
         finished = [episode for episode in of_task if episode.status is not EndStatus.FAILED]
-        samples = [episode for episode in finished if not episode.baseline]
-        baseline = next((episode for episode in finished if episode.baseline), None)
-        if samples:
-            groups.append(Group(task, samples, baseline))
+        parts = [part for episode in finished for part in (episode, *episode.others)]
+        for player in sorted({part.player for part in parts}):
+            own = [part for part in parts if part.player == player]
+            samples = [part for part in own if not part.baseline]
+            baseline = next((part for part in own if part.baseline), None)
+            if samples:
+                groups.append(Group(task, samples, baseline, player))
     return groups

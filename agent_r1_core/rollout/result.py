@@ -35,7 +35,7 @@ class RolloutResult:
     """The outcome of a rollout."""
 
     groups: list[Group] = field(default_factory=list)
-    """In the order of the tasks; a task has none if all its episodes failed."""
+    """In the order of the tasks, those of a task by player; a task has none if all its episodes failed."""
     dropped: list[Trajectory] = field(default_factory=list)
     """Episodes that failed at every attempt: counted, never trained on (LAW 5)."""
     seconds: float = 0.0
@@ -58,6 +58,11 @@ class RolloutResult:
         return [trajectory for group in self.groups for trajectory in group.trajectories]
 
     @property
+    def episodes(self) -> list[Trajectory]:
+        """The episodes that did not fail, in order, as player 0 saw them."""
+        return [trajectory for trajectory in self.trajectories if trajectory.player == 0]
+
+    @property
     def baselines(self) -> list[Trajectory]:
         """The greedy baselines of the groups that have one, in order."""
         return [group.baseline for group in self.groups if group.baseline is not None]
@@ -66,13 +71,13 @@ class RolloutResult:
     def metrics(self) -> dict[str, float]:
         """The rollout's metrics, by their declared names."""
         episodes = [tally(trajectory) for trajectory in self.trajectories]
-        attempts = [one.attempts - 1 for one in (*self.trajectories, *self.baselines, *self.dropped)]
+        attempts = [one.attempts - 1 for one in (*self.episodes, *self.baselines, *self.dropped) if not one.player]
         return {
             **reward_metrics(episodes),
             **spread_metrics(self.groups),
             **self._baseline_metrics(),
             metric.TIME_ROLLOUT: self.seconds,
-            metric.ROLLOUT_EPISODES: float(len(episodes)),
+            metric.ROLLOUT_EPISODES: float(len(self.episodes)),
             metric.ROLLOUT_FAILED: float(len(self.dropped)),
             metric.ROLLOUT_RETRIES: float(sum(attempts)),
             metric.ROLLOUT_MIXED_GROUPS: float(sum(len(group.versions) > 1 for group in self.groups)),

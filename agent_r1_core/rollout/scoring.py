@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from agent_r1_core.contracts.reward import allowed, in_range
+from agent_r1_core.contracts.reward import NotedScore, RewardFn, allowed, in_range
 from agent_r1_core.errors import ConfigError, EpisodeError, describe_error
 from agent_r1_core.rollout.settings import ToolReward, WeightedReward
 from agent_r1_core.tools.calling import Caller
@@ -16,6 +16,8 @@ from agent_r1_core.trajectory import Trajectory, Turn
 
 RESERVED = ("env", "mean")
 """Names in records and metrics for the environment's own reward and for the return."""
+Note = dict[str, Any]
+"""What a reward says of a score."""
 
 
 class Scorer:
@@ -56,39 +58,48 @@ class Scorer:
             turn.reward += tool.weight * given
         for weighted in self._scoped("turn"):
             reward = weighted.reward
-            score = await self._score(weighted, partial(reward.score_turn, turn, trajectory), trajectory)
+            score, note = await self._score(weighted, partial(reward.score_turn, turn, trajectory), trajectory)
             score = within_cap(score, weighted.lowest_cap, reward.name, trajectory)
             turn.rewards[reward.name] = score
             turn.reward += weighted.weight * score
+            if note:
+                turn.notes[reward.name] = note
 
     async def score_episode(self, trajectory: Trajectory) -> None:
         """Set the outcome rewards of a finished trajectory; an EpisodeError where a reward is broken."""
         for weighted in self._scoped("episode"):
-            reward = weighted.reward
-            score = await self._score(weighted, partial(reward.score, trajectory), trajectory)
-            trajectory.rewards[reward.name] = score
-            trajectory.reward += weighted.weight * score
+            function = partial(weighted.reward.score, trajectory)
+            set_outcome(trajectory, weighted, *await self._score(weighted, function, trajectory))
 
     def _scoped(self, scope: str) -> list[WeightedReward]:
         return [weighted for weighted in self._rewards if weighted.reward.scope == scope]
 
-    async def _score(self, weighted: WeightedReward, function: Callable[[], Any], trajectory: Trajectory) -> float:
+    async def _score(
+        self, weighted: WeightedReward, function: Callable[[], Any], trajectory: Trajectory
+    ) -> tuple[float, Note]:
         reward, timeout = weighted.reward, weighted.timeout
         where = f"reward {reward.name} of episode {trajectory.id}"
         try:
-            score: float = await call_score(
-                self._caller,
-                function,
-                timeout,
-                name=f"reward {reward.name}",
-                convert=number,
-            )
+            score, note = await call_score(self._caller, function, timeout, name=f"reward {reward.name}", convert=noted)
+            return checked(score, reward), note
         except Unfit as unfit:
             raise EpisodeError(f"{where} {unfit}") from unfit.__cause__
-        if not in_range(score, reward.range):
-            low, high = allowed(reward.range)
-            raise EpisodeError(f"{where} is {score:g}, outside its declared range {low:g} to {high:g}; fix one of them")
-        return score
+
+
+def checked(score: float, reward: RewardFn) -> float:
+    """The score; raises Unfit if it is outside the reward's range."""
+    if not in_range(score, reward.range):
+        low, high = allowed(reward.range)
+        raise Unfit(f"is {score:g}, outside its declared range {low:g} to {high:g}; fix one of them")
+    return score
+
+
+def set_outcome(trajectory: Trajectory, weighted: WeightedReward, score: float, note: Note) -> None:
+    """Add an outcome reward to a finished trajectory."""
+    trajectory.rewards[weighted.reward.name] = score
+    trajectory.reward += weighted.weight * score
+    if note:
+        trajectory.turns[-1].notes[weighted.reward.name] = note
 
 
 class TooSlow(Unfit):
@@ -128,6 +139,12 @@ def number(value: Any) -> float:
     if score is None:
         raise Unfit(f"is {shown(given)}; a score must be a number: return a float")
     return score
+
+
+def noted(value: Any) -> tuple[float, Note]:
+    """An author's score as a plain float, and its note; raises Unfit if it is no number."""
+    note = vars(value).get("note") if isinstance(value, NotedScore) else None
+    return number(value), plain(note) if isinstance(note, dict) else {}
 
 
 def within_cap(reward: float, cap: float | None, name: str, trajectory: Trajectory) -> float:

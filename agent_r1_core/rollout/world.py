@@ -14,11 +14,12 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.engine import Generation
 from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, ToolEnv
+from agent_r1_core.contracts.markup import encodable
 from agent_r1_core.contracts.tool import ToolContext
 from agent_r1_core.contracts.tool_format import ToolCall, ToolFormat, ToolResult
 from agent_r1_core.errors import EpisodeError
@@ -29,7 +30,7 @@ from agent_r1_core.tools.calling import Caller, as_it_is, await_within
 from agent_r1_core.tools.plain import Unfit, plain, shown
 from agent_r1_core.tools.threads import CallTimeout, ThreadPool
 from agent_r1_core.tools.tool_runner import ToolRunner
-from agent_r1_core.trajectory import Task, Turn
+from agent_r1_core.trajectory import Message, Task, Turn
 
 Described = tuple[list[dict[str, Any]], str]
 
@@ -208,6 +209,14 @@ class World:
         if self._env is None:
             raise EpisodeError(f"episode {self._episode} has no environment yet; call start() first")
         return self._env
+
+
+def recorded(messages: Sequence[Message]) -> list[Message]:
+    """The messages as files and trackers can hold them."""
+    return [
+        cast(Message, {key: encodable(text) if isinstance(text, str) else text for key, text in message.items()})
+        for message in messages
+    ]
 
 
 def _close_here(env: ToolEnv) -> None:

@@ -5,7 +5,8 @@ List columns hold ids, masks, log-probs (the engine's), and what an update knew 
 samples are neighbours. After all groups come greedy baselines, whose column `baseline` is true, then episodes that were
 dropped, whose status is `failed`: no mean may count either, and the update knew nothing of them. `demonstrated` is null
 where the policy acted, else it says where a demonstration's observations came from (`tools` or `file`), and `logprobs`
-are NaN at its actions. `examples` counts the examples before the task: their ids are there, with mask 0, and `messages`
+are NaN at its actions. `player` says whose part of a game against itself the row is; the parts of player 1 follow those
+of player 0. `examples` counts the examples before the task: their ids are there, with mask 0, and `messages`
 has the episode alone.
 
 Numbers in lists are float32. What varies between environments is JSON text; values that JSON lacks are written as their

@@ -14,7 +14,7 @@ NUMBERS = ("advantages", "learner_logprobs", "values")
 """Columns of what an update knew of tokens: the fields of `TokenNumbers`."""
 _PLAIN = (
     "sample", "reason", "bootstrap", "reward", "seed", "policy_version", "attempts", "seconds", "tool_seconds",
-    "baseline", "demonstrated", "examples",
+    "baseline", "demonstrated", "examples", "player",
 )  # fmt: skip
 _TURN = (
     "index", "segment", "start", "stop", "finish", "reward", "rewards", "state_key", "new_context", "versions",
@@ -36,6 +36,7 @@ def columns() -> dict[str, Any]:
         "segment_lengths": pa.list_(small), "prompt_lengths": pa.list_(small), "task": text, "messages": text,
         "turns": text, "seed": integer, "policy_version": integer, "attempts": small, "seconds": number,
         "tool_seconds": number, "baseline": pa.bool_(), "demonstrated": text, "examples": small,
+        "player": small,
         "turn_count": small, "tool_errors": small,
     }  # fmt: skip
 
@@ -70,6 +71,7 @@ def row_of(step: int | None, trajectory: Trajectory, numbers: TokenNumbers) -> d
 def _turn_row(turn: Turn) -> dict[str, Any]:
     """The turn without its texts, which `messages` holds; `observed` counts the messages of its observation."""
     row = {name: getattr(turn, name) for name in _TURN}
+    row |= {"notes": turn.notes} if turn.notes else {}
     return row | {"calls": [vars(call) for call in turn.calls], "observed": len(turn.observation)}
 
 
@@ -106,7 +108,7 @@ def trajectory_of(row: dict[str, Any]) -> Trajectory:
         closing=messages,
         answer=row["answer"],
         rewards=json.loads(row["rewards"]),
-        **{name: row[name] for name in _PLAIN},
+        **{name: row[name] for name in _PLAIN if name in row or name != "player"},  # older files have none
     )
 
 

@@ -83,7 +83,7 @@ class StepNotes:
         failed, reason = len(rollout.dropped), rollout.dropped[0].reason
         if not rollout.groups and not played_before:
             raise EpisodeError(f"step {step}: all {failed} episodes failed at every attempt; the first: {reason}")
-        total = failed + len(rollout.trajectories) + len(rollout.baselines)
+        total = failed + len(rollout.episodes) + sum(not one.player for one in rollout.baselines)
         self._listener.note(f"step {step}: {failed} of {total} episodes failed permanently and are left out: {reason}")
 
     def warnings(self, step: int, warnings: Sequence[str]) -> None:

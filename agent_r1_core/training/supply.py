@@ -15,17 +15,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent_r1_core.assembly.curriculum import Curriculum
 from agent_r1_core.assembly.task_sets import TRAIN
 from agent_r1_core.errors import EngineError
 from agent_r1_core.evaluation.listener import Listener, episode_counter
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.rollout import RolloutRequest
+from agent_r1_core.rollout.group_scoring import GroupScorer
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.assembly import Assembly
     from agent_r1_core.assembly.task_order import Order
     from agent_r1_core.learning.selection import Selection
     from agent_r1_core.rollout import RolloutResult
+    from agent_r1_core.rollout.settings import WeightedReward
     from agent_r1_core.trajectory import Group, Trajectory
 
 
@@ -39,7 +42,8 @@ class Collected:
     order: Order
     """The place in the order of tasks behind the step."""
     metrics: dict[str, float]
-    """How stale its tokens are, if any were sampled, and what the algorithm logs of its choice."""
+    """How stale its tokens are, if any were sampled; what the curriculum did, and what the algorithm logs of its
+    choice."""
 
 
 class _Shown:
@@ -80,9 +84,18 @@ class Supply:
 
     Args:
         order: the place in the order of tasks behind the `done` steps.
+        rewards: those of the run; here it is that groups are scored.
     """
 
-    def __init__(self, assembly: Assembly, selection: Selection, listener: Listener, order: Order, done: int) -> None:
+    def __init__(
+        self,
+        assembly: Assembly,
+        selection: Selection,
+        listener: Listener,
+        order: Order,
+        done: int,
+        rewards: Sequence[WeightedReward] = (),
+    ) -> None:
         self._assembly = assembly
         self._selection = selection
         self._settings = assembly.config.training
@@ -93,6 +106,7 @@ class Supply:
         self._order = order
         self._last = done
         """The last step that was begun."""
+        self._groups = GroupScorer(rewards)
         self._begun: deque[_Begun] = deque()
         self._playing = 0
         self._idle_since = time.perf_counter()
@@ -124,8 +138,15 @@ class Supply:
             shown.come()
             rollout = rollout + await self._play(step, more, f"{step}/{extra}", shown)
             groups = selection.filter(rollout.groups)
+        learnt: dict[str, float] = {}
+        if isinstance(order, Curriculum):
+            numbers = {self._assembly.train.tasks[k].id: k for k in played}
+            learnt = curriculum_metrics(order)
+            several = [group for group in rollout.groups if len(group.returns) > 1]
+            order = self._order = order.learn({numbers[group.task.id]: group.varies for group in several})
         stale = {} if self._demonstrations else self._staleness(step, rollout.trajectories)
-        return Collected(rollout, groups, order, stale | selection.filter_metrics(rollout.groups, groups))
+        metrics = stale | learnt | selection.filter_metrics(rollout.groups, groups)
+        return Collected(rollout, groups, order, metrics)
 
     def idle_seconds(self) -> float:
         """Time of this step without any episode in flight, since the last call."""
@@ -140,6 +161,7 @@ class Supply:
         for rollout in begun:
             rollout.cancel()
         await asyncio.gather(*begun, return_exceptions=True)
+        self._groups.close()
 
     def _begin(self, last: int) -> None:
         """Begin all steps up to `last`."""
@@ -165,7 +187,7 @@ class Supply:
         )
         self._count(1)
         try:
-            return await self._assembly.rollouts.collect(request, shown)
+            return await self._groups.score(await self._assembly.rollouts.collect(request, shown))
         finally:
             self._count(-1)
 
@@ -200,3 +222,15 @@ class Supply:
             )
         mean = sum(age * tokens for age, tokens in ages) / max(tokens, 1)
         return {metric.ROLLOUT_STALENESS: mean, metric.ROLLOUT_STALENESS_MAX: float(oldest)}
+
+
+def curriculum_metrics(order: Curriculum) -> dict[str, float]:
+    """What a curriculum does, as of the tasks that the step has drawn."""
+    metrics: dict[str, float] = {
+        metric.CURRICULUM_PASSED: float(order.passed),
+        metric.CURRICULUM_RESTING: order.resting_share(),
+    }
+    if len(order.parts) > 1:
+        metrics |= {metric.CURRICULUM_SHARE.of(name): share for name, share in order.shares().items()}
+        metrics |= {metric.CURRICULUM_SPREAD.of(name): part.spread for name, part in order.parts.items()}
+    return metrics

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent_r1_core.assembly.checkpointing import save_checkpoint, save_model
+from agent_r1_core.assembly.components import make_rewards
 from agent_r1_core.assembly.task_order import Order
 from agent_r1_core.config.training_checks import idle_monitors
 from agent_r1_core.contracts.tracker import RunInfo
@@ -67,7 +68,8 @@ class Trainer:
         config = self.assembly.config
         algorithm = self.assembly.resolved.make("algorithm", config.algorithm)
         selection = Selection(algorithm, config.training)
-        self.supply = Supply(self.assembly, selection, self.listener, self.order, self.done)
+        rewards = make_rewards(self.assembly.resolved)
+        self.supply = Supply(self.assembly, selection, self.listener, self.order, self.done, rewards)
         self.health = Watch(config.health, set(idle_monitors(config, config.algorithm.name, algorithm)))
         recorded = self.run.metrics()
         self.run.write_alarms(self.health.replay(recorded))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import signal
+import sys
 import threading
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +37,10 @@ def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def trim_memory() -> None:
-    """Give the system back what glibc keeps of freed memory, in the heap of each thread."""
+    """Give the system back what glibc keeps of freed memory, in the heap of each thread, and torch of a GPU's, which an
+    engine in another process may need."""
+    if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
+        sys.modules["torch"].cuda.empty_cache()
     with suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -37,6 +37,7 @@ from agent_r1_gateway.program import Function, Process, Program, Result, functio
 from agent_r1_gateway.server import Gateway, shared_gateway
 from agent_r1_gateway.speech import Thinking, messages_of, reply_of
 from agent_r1_gateway.wire import ChatRequest
+from agent_r1_gateway.worker import WorkerFunction
 
 _MOST_UNTRAINED = 200
 _OURS = ("policy", "untrained")
@@ -51,6 +52,9 @@ class ProgramConfig(EnvConfig):
     which also comes on stdin and in the file AGENT_R1_TASK. It runs in a temporary folder: give absolute paths."""
     function: str | None = None
     """`package.module:function`, sync or async; it gets an `Episode` and returns the result."""
+    workers: int = Field(default=1, ge=0)
+    """Processes that play the function; 0: threads of the training process, which is easy to debug, and slower where
+    there are several cores."""
     format: ToolFormatBlock = ToolFormatBlock(name="native")
     """How the model writes calls of the tools that requests bring: a tool format by name, or `{name: ..., option:
     value}`."""
@@ -159,7 +163,7 @@ class ProgramEnv(ToolEnv):
     def idle_options(cls, config: ProgramConfig) -> dict[str, str]:
         """What a command leaves without effect, and what a function does."""
         if config.command:
-            return {"function": "env.command plays the episodes"} if config.function else {}
+            return dict.fromkeys(("function", "workers"), "env.command plays the episodes")
         return dict.fromkeys(("environment", "max_output_characters"), "they are for env.command")
 
     def tool_schemas(self) -> list[dict[str, Any]]:
@@ -186,7 +190,12 @@ class ProgramEnv(ToolEnv):
         if config.command is not None:
             self._program = Process(config.command, config.environment, config.max_output_characters)
         else:
-            self._program = Function(function_named(config.function), line.reward)
+            function = config.function
+            self._program = (
+                WorkerFunction(function, config.workers)
+                if config.workers
+                else Function(function_named(function), line.reward)
+            )
 
         def ended(result: Result | Exception) -> None:
             later(happened.put_nowait, _Ended(result))

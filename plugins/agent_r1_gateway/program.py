@@ -227,22 +227,26 @@ class Function:
         self._reward = reward
 
     async def start(self, task: dict[str, Any], address: str, key: str, ended: Ended) -> None:
-        episode = Episode(task, f"{address}/v1", address, key, self._reward)
-
-        def run() -> None:
-            try:
-                value = self._function(episode)
-                ended(Result.of(asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value))
-            except BaseException as error:
-                ended(EpisodeError(f"the function failed with {describe_error(error)}"))
-
-        threading.Thread(target=run, name="agent-r1 program", daemon=True).start()
+        play(self._function, Episode(task, f"{address}/v1", address, key, self._reward), ended)
 
     def output(self) -> str:
         return ""
 
     async def stop(self) -> None:
         return None
+
+
+def play(function: Callable[[Episode], Any], episode: Episode, ended: Ended) -> None:
+    """Call the function in a thread of its own; `ended` is called there."""
+
+    def run() -> None:
+        try:
+            value = function(episode)
+            ended(Result.of(asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value))
+        except BaseException as error:
+            ended(EpisodeError(f"the function failed with {describe_error(error)}"))
+
+    threading.Thread(target=run, name="agent-r1 program", daemon=True).start()
 
 
 def function_named(name: str) -> Callable[[Episode], Any]:

@@ -117,7 +117,7 @@ class Played:
         self.name = f"kit-{secrets.token_hex(6)}"
         self._started: asyncio.Future[Episode] = asyncio.get_running_loop().create_future()
         options = {"models": {"untrained": "untrained"}, "max_tokens": 10**6, "max_turns": body.get("max_turns", 1000)}
-        config = ProgramEnv.Config(function=f"{__name__}:wait_for_the_end", **options)
+        config = ProgramEnv.Config(function=f"{__name__}:wait_for_the_end", workers=0, **options)
         form = tool_format_of(config)
         self.policy = KitPolicy(body["policy"], form, spelled)
         self._ended, self._error = threading.Event(), ""

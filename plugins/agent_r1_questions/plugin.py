@@ -37,4 +37,9 @@ def register_tasks() -> Iterable[TaskSpec]:
             "agent_r1_questions.qa:QA",
             "Questions and answers of your own: any JSON, JSON Lines, Parquet or CSV file, or a hub data set",
         ),
+        TaskSpec(
+            "table",
+            "agent_r1_questions.table:Table",
+            "Tasks from columns that you name, of any JSON, JSON Lines, Parquet or CSV file, or a hub data set",
+        ),
     ]

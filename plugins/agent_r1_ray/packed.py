@@ -20,7 +20,7 @@ _INSIDE = ("segments", "turns", "closing", "rewards")
 """The fields that are packed: all that can be changed in place, so that what travels beside them stays true."""
 _BESIDE = (
     "sample", "status", "reason", "bootstrap", "answer", "reward", "seed", "policy_version", "attempts",
-    "seconds", "tool_seconds", "baseline", "demonstrated", "examples",
+    "seconds", "tool_seconds", "baseline", "demonstrated", "examples", "player", "others",
 )  # fmt: skip
 _beside = attrgetter(*_BESIDE)
 
@@ -29,6 +29,7 @@ def packed(trajectory: Trajectory) -> Trajectory:
     """The same episode, packed; itself, if it failed or holds what is not plain data."""
     if trajectory.status is EndStatus.FAILED:
         return trajectory
+    trajectory.others = tuple(map(packed, trajectory.others))
     try:
         segments = [_packed(segment) for segment in trajectory.segments]
         inside = pickle.dumps((segments, trajectory.turns, trajectory.closing, trajectory.rewards), protocol=5)

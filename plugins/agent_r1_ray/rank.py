@@ -80,6 +80,8 @@ class LearnerActor:
     def update(self, groups: Sequence[Group], step: int) -> Update | None:
         """Learn from the groups of a step."""
         update = self._made.update(groups, step)
+        if self._spec.hardware.device == "cuda":
+            torch.cuda.empty_cache()  # for an engine on the same card
         return update if self._rank == 0 else None
 
     def score(self, prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> list[list[float]] | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from agent_r1_core.devices import on_device
 from agent_r1_transformers.cache import RowCache
 
 if TYPE_CHECKING:
@@ -63,15 +64,15 @@ class SlotDecoder(Decoder):
         width = max(len(chunk) for chunk in chunks)
         span = max(starts) + width
         self.cache.reserve(first + len(chunks), span)
-        ids = torch.tensor([[*chunk, *[0] * (width - len(chunk))] for chunk in chunks], device=self._device)
-        positions = torch.tensor(starts, device=self._device)[:, None] + torch.arange(width, device=self._device)
+        ids = on_device(torch.tensor([[*chunk, *[0] * (width - len(chunk))] for chunk in chunks]), self._device)
+        positions = on_device(torch.tensor(starts)[:, None] + torch.arange(width), self._device)
         self._run(first, ids, positions, span, logits=False)
 
     def next_logits(self, contexts: Sequence[Sequence[int]], trunk: int = 0) -> Tensor:
         span = max(len(context) for context in contexts)
         self.cache.reserve(len(contexts), span)
-        ids = torch.tensor([[context[-1]] for context in contexts], device=self._device)
-        positions = torch.tensor([[len(context) - 1] for context in contexts], device=self._device)
+        last = torch.tensor([[context[-1], len(context) - 1] for context in contexts])
+        ids, positions = on_device(last, self._device).split(1, 1)
         logits = self._run(0, ids, positions, span, logits=True, trunk=trunk)
         assert logits is not None
         return logits

@@ -221,6 +221,8 @@ def _lines(episode: Trajectory, mean: float | None) -> Iterator[str]:
     beside = "" if mean is None else f" (of the group: {mean:.3g})"
     yield f"return {episode.total_reward:.3g}{beside}, {episode.status}: {episode.reason}"
     yield f"answer: {answer}{gold}"
+    if episode.player:
+        yield f"(player {episode.player})"
     if episode.examples:
         yield f"({episode.examples} examples before the task)"
     for turn in episode.turns:

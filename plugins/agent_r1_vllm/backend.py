@@ -115,10 +115,10 @@ class VllmBackend(EngineBackend):
             if self._asleep:
                 self._llm.wake_up(["weights"])
             self._llm.collective_rpc("load_agent_r1_weights", args=(source,))
-            if self._asleep:
-                self._llm.wake_up(["kv_cache"])
-                self._asleep = False
             self._llm.set_weight_version(str(version))
+            if self._asleep:
+                self._llm.wake_up(["kv_cache"])  # which resumes the scheduler
+                self._asleep = False
             self._call("resume_scheduler")
 
     def sleep(self) -> None:

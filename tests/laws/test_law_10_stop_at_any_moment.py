@@ -72,6 +72,17 @@ def test_a_mixture_of_training_sets_goes_on_at_its_place_in_the_tasks(folder: Pa
     assert {"train/few/return", "train/more/return"} <= whole.metrics()[0].keys()
 
 
+def test_a_curriculum_goes_on_with_what_it_has_learnt(folder: Path) -> None:
+    """The gate and the shares of two sets, also where a step plays further tasks."""
+    sets = "{few: {name: arithmetic, terms: 3, size: 3}, more: {name: arithmetic, size: 9, weight: 2}}"
+    options = {"tasks__train": sets, "training__curriculum": "{rate: 0.5}", "algorithm": "dapo", "rewards": "[early]"}
+    parts, whole = in_parts(folder, "curriculum", 2, 6, **options, checkpoint="{every: 1, best: null}")
+    assert fingerprint(parts) == fingerprint(whole)
+    last = whole.metrics()[-1]
+    assert last["curriculum/few/spread"] != last["curriculum/more/spread"]
+    assert sum(line["curriculum/passed"] for line in whole.metrics())
+
+
 def test_no_weight_lies_where_its_file_put_it(folder: Path) -> None:
     """A view into the file's buffer is aligned as the file is, and CPU kernels round differently by alignment."""
     served = load_module(EngineModel(str(folder / "model"), "float32"))

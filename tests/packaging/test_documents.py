@@ -93,6 +93,7 @@ DOCUMENTS = [
     "docs/components.md",
     "docs/demonstrations.md",
     "docs/evaluation.md",
+    "docs/judges.md",
     "docs/paper.md",
     "docs/questions.md",
     "docs/recipes.md",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -99,3 +100,13 @@ def agree(logprobs_of: Callable[..., list[float]]) -> Callable[..., None]:
             assert answer.logprobs == pytest.approx(logprobs_of(module, context, answer.ids, temperature), abs=1e-4)
 
     return check
+
+
+@pytest.fixture(scope="session")
+def environments(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of environments that tests make; `AGENT_R1_TEST_CLIENTS` names one that outlasts the run."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = Path(os.environ.get("AGENT_R1_TEST_CLIENTS", shared / "clients"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

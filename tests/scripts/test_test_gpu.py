@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -23,7 +24,7 @@ def test_every_part_runs_and_is_in_the_report(root: Path, tmp_path: Path, warm: 
     report = (tmp_path / "report.md").read_text()
     parts = ("tests", "recipe", "learner", "head", "decoding", "step")
     assert [line for line in report.splitlines() if line.startswith("## ")] == [f"## {part}: passed" for part in parts]
-    assert "2 passed, 0 failed, 0 skipped" in report
+    assert re.search("[1-9][0-9]* passed, 0 failed, 0 skipped", report)
     assert f"| torch | {torch.__version__} |" in report
     for said in ("health: healthy", "a kernel for each span", "by all logits", "LeanDecoder", "rollout tokens/s"):
         assert said in report

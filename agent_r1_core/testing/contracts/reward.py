@@ -32,6 +32,9 @@ class RewardContract(ComponentContract):
         """The score, as in a rollout."""
         if reward.scope == "turn":
             return run(settle(reward.score_turn(trajectory.turns[-1], trajectory)))
+        if reward.scope == "group":
+            (score,) = run(settle(reward.score_group([trajectory])))
+            return score
         return run(settle(reward.score(trajectory)))
 
     def test_every_score_is_a_number_in_its_range(self) -> None:

@@ -89,7 +89,11 @@ FORMAT = {"system_prompt": nothing, "parse": nothing, "render_call": nothing}
         ),
         ("env", with_methods(ToolEnv, reset=nothing, step=nothing, Config=Needy), "Config does not subclass EnvConfig"),
         ("reward", with_methods(RewardFn, scope="turn", score=nothing), "score_turn is missing"),
-        ("reward", with_methods(RewardFn, score=nothing, scope="both"), "scope is 'both'; use 'episode' or 'turn'"),
+        (
+            "reward",
+            with_methods(RewardFn, score=nothing, scope="both"),
+            "scope is 'both'; use 'episode', 'turn' or 'group'",
+        ),
         ("reward", with_methods(RewardFn, score=nothing, score_turn=nothing), "score_turn is never called under scope"),
         ("reward", with_methods(RewardFn, score=nothing, range=(1, 0)), "the lowest score must be below the highest"),
         ("reward", with_methods(RewardFn, score=nothing, range=3), "range is 3; use (lowest, highest)"),

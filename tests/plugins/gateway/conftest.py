@@ -56,6 +56,7 @@ def play() -> Callable[..., RolloutResult]:
 
     def play(
         function: Callable[[Client, Episode], Any] | None = None,
+        /,
         script: Any = ("Tavelo",),
         tasks: Sequence[Task] = (TASK,),
         rewards: Sequence[RewardFn] = (),
@@ -69,7 +70,7 @@ def play() -> Callable[..., RolloutResult]:
 
         with pytest.MonkeyPatch.context() as patch:
             if function is not None:
-                options["function"] = "a:function"
+                options |= {"function": "a:function", "workers": 0}
                 patch.setattr("agent_r1_gateway.env.function_named", lambda name: run)
             config = ProgramEnv.Config(**options)
             policy = engine or ScriptedPolicy(script)

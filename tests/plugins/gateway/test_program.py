@@ -14,7 +14,7 @@ from agent_r1_gateway.speech import reply_of
 from agent_r1_gateway.wire import ChatMessage, ChatRequest
 from agent_r1_tool_formats.search_tags import SearchTags
 
-from agent_r1_core import Action, EndStatus
+from agent_r1_core import Action, EndStatus, Task
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
 
@@ -305,6 +305,45 @@ def test_a_function_that_misbehaves_fails_its_episode(play_one, function, reason
     trajectory = play_one(function)
     assert trajectory.status is EndStatus.FAILED
     assert reason in trajectory.reason
+
+
+WORKING = """
+import os
+
+import httpx2
+
+
+def run(episode):
+    headers = {"authorization": f"Bearer {episode.api_key}"}
+    body = {"model": "policy", "messages": [{"role": "user", "content": episode.task["prompt"]}]}
+    httpx2.post(f"{episode.base_url}/chat/completions", headers=headers, json=body, timeout=60).raise_for_status()
+    if episode.task["prompt"] == "die":
+        os._exit(3)
+    if episode.task["prompt"] == "fail":
+        raise KeyError("lost")
+    episode.reward(0.25)
+    return {"answer": str(os.getpid()), "reward": 0.5}
+"""
+
+
+def test_a_worker_plays_functions_and_is_replaced_when_it_dies(play, tmp_path, monkeypatch):
+    (tmp_path / "working_agent.py").write_text(WORKING)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def episodes(*prompts):
+        tasks = [Task(prompt, prompt=prompt) for prompt in prompts]
+        result = play(None, ["Well."] * len(tasks), tasks, function="working_agent:run")
+        return [*result.trajectories, *result.dropped]
+
+    first, second, failed = episodes("a", "fail", "b")
+    assert first.answer == second.answer != str(os.getpid())
+    assert first.total_reward == pytest.approx(0.75)
+    assert "KeyError: 'lost'" in failed.reason
+    (dead,) = episodes("die")
+    assert "the process of the function is gone: it ended with status 3" in dead.reason
+    (third,) = episodes("c")
+    assert third.status is EndStatus.TERMINATED
+    assert third.answer != first.answer
 
 
 ASK = """

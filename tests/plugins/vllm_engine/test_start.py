@@ -8,11 +8,13 @@ import os
 import random
 import signal
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from agent_r1_vllm.backend import VllmBackend
 from agent_r1_vllm.engine import VllmEngine
 from pydantic import ValidationError
 
@@ -30,6 +32,23 @@ def test_without_vllm_the_error_says_what_to_install(folder, monkeypatch):
     with pytest.raises(EngineError, match=r"needs vLLM.*pip install 'agent-r1\[vllm\]'"):
         start(EngineModel(folder(), "float32"))
     assert "pip install 'agent-r1[vllm]'" in str(VllmEngine.unavailable(VllmEngine.Config()))
+
+
+def test_new_weights_have_their_version_before_a_sleeping_engine_goes_on(monkeypatch):
+    """Waking the cache resumes vLLM's scheduler."""
+    done = list[str]()
+
+    class Llm:
+        def __getattr__(self, name: str) -> Any:
+            return self if name == "engine_core" else lambda *given, **named: done.append(f"{name} {given}")
+
+    backend = VllmBackend(VllmEngine.Config(sleep_mode=True))
+    backend._llm, backend._known = Llm(), SimpleNamespace(checked=dict)  # type: ignore[assignment]
+    backend.sleep()
+    backend.load_weights({}, 7)
+    assert [one.split()[0] for one in done] == [
+        "sleep", "pause_scheduler", "wake_up", "collective_rpc", "set_weight_version", "wake_up", "resume_scheduler"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,8 @@ function action(turn, body) {
     turn.calls.length > 0 && h("ol", { class: "calls" }, turn.calls.map(call)),
     Object.keys(reported).length > 0 &&
       h("details", {}, h("summary", {}, "what the environment reports"), argumentsOf(reported)),
+    Object.keys(turn.notes ?? {}).length > 0 &&
+      h("details", { class: "notes" }, h("summary", {}, "what its rewards say"), argumentsOf(turn.notes)),
     besidesTurn(turn),
   );
 }

@@ -79,6 +79,7 @@ function facts(episode) {
     `seed ${episode.seed}`,
     episode.attempts > 1 && `${episode.attempts} attempts`,
     h("bdi", {}, `task ${episode.task.id}`),
+    episode.player > 0 && `player ${episode.player} of a game against itself`,
     episode.examples > 0 && `after ${plural(episode.examples, "example")}, which are among its tokens`,
     episode.baseline && "greedy baseline, never trained on",
     episode.bootstrap && "the critic's value continues it",

@@ -39,7 +39,7 @@ function head(sample, task, link) {
     h(
       "h2",
       {},
-      link(sample.baseline ? "greedy baseline" : `sample ${sample.sample}`),
+      link(sample.baseline ? "greedy baseline" : `sample ${sample.sample}${sample.player ? `, player ${sample.player}` : ""}`),
       h("span", { class: "number", title: "return" }, number(sample.return, 4)),
     ),
     h(

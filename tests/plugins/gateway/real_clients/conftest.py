@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
 import shutil
 import subprocess
-import sys
-import venv
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -22,6 +19,7 @@ import pytest
 from agent_r1_gateway.env import ProgramEnv
 from agent_r1_gateway.testing import play_programs
 from agent_r1_tool_formats.hermes import Hermes
+from made_environments import install, made, python_with
 
 from agent_r1_core import Sampling, Task
 from agent_r1_core.assembly.model_source import BUNDLED
@@ -35,48 +33,12 @@ PROGRAMS = HERE / "programs"
 FILE = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", re.DOTALL)
 POSITIONS = 32_768
 """Coding agents begin with up to 30,000 bytes; the bundled model is made for 2,048 tokens."""
-MOST_SECONDS = 600
-"""For an installation."""
-
-
-def install(*command: object) -> None:
-    words = [str(word) for word in command]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=MOST_SECONDS)
-    assert done.returncode == 0, f"{words} exited with {done.returncode}:\n{done.stdout}\n{done.stderr}"
-
-
-@pytest.fixture(scope="session")
-def environments(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the environments; `AGENT_R1_TEST_CLIENTS` names one that outlasts the run."""
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    folder = Path(os.environ.get("AGENT_R1_TEST_CLIENTS", shared / "clients"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def made(folder: Path, wanted: Path, make: Callable[[Path], None]) -> Path:
-    """The environment in `folder` with what the file `wanted` lists; one worker makes it, and the others wait."""
-    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        ready, text = folder / "ready", wanted.read_text()
-        if not ready.exists() or ready.read_text() != text:
-            make(folder)
-            ready.write_text(text)
-    return folder
 
 
 @pytest.fixture(scope="session")
 def client_python(environments: Path) -> Path:
     """A Python with the clients, and without agent-r1."""
-
-    def make(folder: Path) -> None:
-        venv.create(folder, with_pip=False, clear=True)
-        python = folder / "bin" / "python"
-        pip = [sys.executable, "-m", "pip", "--python", python, "--quiet", "--disable-pip-version-check"]
-        install(*pip, "install", "--only-binary", ":all:", "--requirement", HERE / "requirements.txt")
-
-    return made(environments / "python", HERE / "requirements.txt", make) / "bin" / "python"
+    return python_with(HERE / "requirements.txt", environments / "python")
 
 
 @pytest.fixture(scope="session")

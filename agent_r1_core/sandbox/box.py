@@ -1,0 +1,162 @@
+"""Box: a program in a sandbox, and the messages between it and us. Whatever it does costs bounded time and memory here.
+
+A message is four bytes of its length, then so many bytes. The guest reads requests from its standard input, and answers
+each on its standard output.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from agent_r1_core.sandbox.backends import Backend, Bounds
+
+_STARTER = ThreadPoolExecutor(1, "agent-r1-sandbox")
+"""Starts every box: a guest dies with the thread that started it, and this one lives as long as the process."""
+
+
+class BoxTimeout(Exception):
+    """The guest did not answer in time; the box is gone."""
+
+
+class BoxEnded(Exception):
+    """The guest ended, or sent something that is no answer; the box is gone."""
+
+
+class Box:
+    """One guest, which answers one request after the other. It may be killed from any thread."""
+
+    def __init__(self, backend: Backend, program: str, bounds: Bounds) -> None:
+        """Start the Python source `program`; an OSError where the command cannot be started."""
+        command, options = backend.command(program, bounds)
+        pipe = subprocess.PIPE
+
+        def start() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True, **options
+            )
+
+        self._process = _STARTER.submit(start).result()
+        self._lock = threading.RLock()
+        """Held in `exchange`: only then are the pipes closed, or their numbers might mean other files."""
+        self._pipes = [self._process.stdin, self._process.stdout, self._process.stderr]
+        for file in self._pipes:
+            assert file is not None
+            os.set_blocking(file.fileno(), False)
+
+    def __enter__(self) -> Box:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.kill()
+
+    def exchange(self, request: bytes, seconds: float, most: int) -> bytes:
+        """Send a request and return its answer of at most `most` bytes.
+
+        Raises:
+            BoxTimeout: it took more than `seconds`.
+            BoxEnded: there is no such answer.
+        """
+        with self._lock:
+            try:
+                return self._exchange(request, time.monotonic() + seconds, most)
+            except (BoxTimeout, BoxEnded):
+                self.kill()
+                raise
+            except (OSError, ValueError) as error:  # a pipe broke, or `kill` closed it before
+                why = self._last_words() or "the program in the sandbox ended"
+                self.kill()
+                raise BoxEnded(why) from error
+
+    def kill(self) -> None:
+        """Kill the guest and everything that it started."""
+        with suppress(ProcessLookupError):
+            if self._process.poll() is None:
+                os.killpg(self._process.pid, signal.SIGKILL)
+        with self._lock:
+            self._process.wait()
+            for file in self._pipes:
+                if file is not None:
+                    file.close()
+
+    def _exchange(self, request: bytes, deadline: float, most: int) -> bytes:
+        self._write(len(request).to_bytes(4, "big") + request, deadline)
+        size = int.from_bytes(self._read(4, deadline), "big")
+        if size > most:
+            raise BoxEnded(f"an answer of {size} bytes is too long")
+        return self._read(size, deadline)
+
+    def _write(self, data: bytes, deadline: float) -> None:
+        while data:
+            self._wait(0, select.POLLOUT, deadline)
+            data = data[os.write(self._descriptor(0), data[: 1 << 16]) :]
+
+    def _read(self, size: int, deadline: float) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            self._wait(1, select.POLLIN, deadline)
+            piece = os.read(self._descriptor(1), min(size - len(data), 1 << 16))
+            if not piece:
+                raise OSError("end of file")
+            data += piece
+        return bytes(data)
+
+    def _wait(self, pipe: int, event: int, deadline: float) -> None:
+        poll = select.poll()
+        poll.register(self._descriptor(pipe), event)
+        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            raise BoxTimeout
+
+    def _descriptor(self, pipe: int) -> int:
+        file = self._pipes[pipe]
+        assert file is not None
+        return file.fileno()
+
+    def _last_words(self) -> str:
+        """The last line that the command wrote to its standard error."""
+        with suppress(OSError, ValueError, subprocess.TimeoutExpired):
+            self._process.wait(0.5)
+            lines = os.read(self._descriptor(2), 1 << 12).decode(errors="replace").strip().splitlines()
+            return lines[-1][:300] if lines else ""
+        return ""
+
+
+class EpisodeBox:
+    """The box of one episode: started when it is needed, and anew after it was lost, until it is closed."""
+
+    def __init__(self, start: Callable[[], Box]) -> None:
+        self._start = start
+        self._box: Box | None = None
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def exchange(self, request: bytes, seconds: float, most: int) -> bytes:
+        """As `Box.exchange`; a BoxEnded once it is closed."""
+        with self._lock:
+            if self._closed:
+                raise BoxEnded("the episode is over")
+            self._box = box = self._box or self._start()
+        try:
+            return box.exchange(request, seconds, most)
+        except (BoxTimeout, BoxEnded):
+            self._box = None
+            raise
+
+    def lose(self) -> None:
+        """Kill the guest."""
+        with self._lock:
+            box, self._box = self._box, None
+        if box is not None:
+            box.kill()
+
+    def close(self) -> None:
+        """Kill the guest, and start no other."""
+        self._closed = True
+        self.lose()

@@ -1,0 +1,1 @@
+"""The task source and the environment `harbor`."""

@@ -1,0 +1,183 @@
+"""Asks a model over the OpenAI Chat Completions API: bounded at once, in size and in time, each question once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Generic, TypeVar
+
+import httpx2
+
+from agent_r1_core import ComponentConfig
+from agent_r1_judges.config import JudgeConfig
+
+T = TypeVar("T")
+_LARGEST = 2**20
+"""Bytes of a reply."""
+_AGAIN = (408, 409, 429, 500, 502, 503, 504, 529)
+"""Statuses after which the same request may succeed."""
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 20.0
+"""Seconds before another attempt: twice as long after each, or what the server asks for."""
+_SHOWN = 200
+
+
+class JudgeError(Exception):
+    """The judge gave no verdict; the text says why."""
+
+
+@dataclass(frozen=True)
+class Verdict(Generic[T]):
+    """What the judge said."""
+
+    value: T
+    reply: str
+    attempts: int
+    prompt_tokens: int
+    """Of all attempts, as far as the server counts them."""
+    completion_tokens: int
+
+
+@dataclass
+class _Attempts:
+    """What the attempts at one question cost."""
+
+    count: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def add(self, usage: Any) -> None:
+        found = usage if isinstance(usage, dict) else {}
+        prompt, completion = (found.get(name) for name in ("prompt_tokens", "completion_tokens"))
+        self.prompt_tokens += prompt if type(prompt) is int else 0
+        self.completion_tokens += completion if type(completion) is int else 0
+
+    def __str__(self) -> str:
+        tokens = f", {self.prompt_tokens + self.completion_tokens} tokens" if self.prompt_tokens else ""
+        return f"{self.count} attempt{'s' if self.count > 1 else ''}{tokens}"
+
+
+class Asker:
+    """Asks one model."""
+
+    def __init__(self, config: ComponentConfig) -> None:
+        assert isinstance(config, JudgeConfig)
+        self._config = config
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._known: OrderedDict[str, asyncio.Task[Verdict[Any]]] = OrderedDict()
+
+    async def ask(self, system: str, user: str, read: Callable[[str], T]) -> tuple[Verdict[T], bool]:
+        """The verdict that `read` finds in the reply, and whether the question had been asked before.
+
+        Args:
+            read: raises ValueError where a reply cannot be read, so that the model is asked again.
+
+        Raises:
+            JudgeError: there is no verdict after the last attempt.
+        """
+        self._enter(asyncio.get_running_loop())
+        config = self._config
+        body = {
+            "model": config.model,
+            "messages": [{"role": "system", "content": system}, {"role": "user", "content": user}],
+            "temperature": 0,
+            **config.options,
+        }
+        content = json.dumps({name: value for name, value in body.items() if value is not None})
+        if not config.cache:
+            return await self._ask(content.encode(), read), False
+        key = sha256(content.encode()).hexdigest()
+        known = key in self._known
+        if not known:
+            self._known[key] = asyncio.create_task(self._ask(content.encode(), read))
+        task = self._known[key]
+        self._known.move_to_end(key)
+        while len(self._known) > config.cache:
+            self._known.popitem(last=False)
+        try:
+            return await asyncio.shield(task), known
+        except JudgeError:
+            self._known.pop(key, None)
+            raise
+
+    def _enter(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Connections and tasks of another event loop are of no use in this one; finished verdicts are."""
+        if self._loop is loop:
+            return
+        self._loop = loop
+        self._client = httpx2.AsyncClient(timeout=self._config.request_timeout)
+        self._room = asyncio.Semaphore(self._config.at_once)
+        good = [(key, task) for key, task in self._known.items() if task.done() and not task.cancelled()]
+        self._known = OrderedDict((key, task) for key, task in good if task.exception() is None)
+
+    async def _ask(self, content: bytes, read: Callable[[str], T]) -> Verdict[T]:
+        spent, wait, problem = _Attempts(), _FIRST_WAIT, ""
+        while spent.count <= self._config.retries:
+            if spent.count:
+                await asyncio.sleep(min(wait, _LONGEST_WAIT))
+            wait, spent.count = _FIRST_WAIT * 2**spent.count, spent.count + 1
+            try:
+                async with self._room, asyncio.timeout(self._config.request_timeout):
+                    status, headers, text = await self._send(content)
+            except (httpx2.HTTPError, TimeoutError) as error:
+                problem = f"cannot be reached ({str(error) or type(error).__name__})"
+                continue
+            if status != 200:
+                problem = f"answered {status}: {_cut(text)}"
+                if status not in _AGAIN:
+                    break
+                wait = _seconds(headers.get("retry-after")) or wait
+                continue
+            try:
+                reply = _reply(text, spent)
+                value = read(without_thinking(reply))
+            except ValueError as error:
+                problem = f"gave no verdict: {error}; it said {_cut(text)}"
+                continue
+            return Verdict(value, reply, spent.count, spent.prompt_tokens, spent.completion_tokens)
+        raise JudgeError(f"the judge at {self._config.address} {problem} ({spent})")
+
+    async def _send(self, content: bytes) -> tuple[int, httpx2.Headers, str]:
+        """Status, headers and text of the answer; redirects are answers, too."""
+        key = os.environ.get(self._config.key or "", "")
+        headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
+        url, body = f"{self._config.address.rstrip('/')}/chat/completions", bytearray()
+        async with self._client.stream("POST", url, content=content, headers=headers) as answer:
+            async for piece in answer.aiter_bytes():
+                body += piece
+                if len(body) > _LARGEST:
+                    raise httpx2.ReadError(f"its reply has more than {_LARGEST:,} bytes")
+        return answer.status_code, answer.headers, body.decode(errors="replace")
+
+
+def _reply(text: str, spent: _Attempts) -> str:
+    """The text of a chat completion; a ValueError where it is none."""
+    try:
+        answer = json.loads(text)
+        spent.add(answer.get("usage"))
+        reply = answer["choices"][0]["message"]["content"]
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        raise ValueError("it is no chat completion") from None
+    if not isinstance(reply, str):
+        raise ValueError("its reply has no text")
+    return reply
+
+
+def without_thinking(reply: str) -> str:
+    """The reply without what precedes `</think>` and without a code fence around it."""
+    text = reply.rpartition("</think>")[2].strip()
+    fenced = re.fullmatch(r"```(?:json)?\s*\n(.*)\n```", text, re.DOTALL)
+    return fenced[1] if fenced else text
+
+
+def _seconds(value: str | None) -> float:
+    return float(value) if value and re.fullmatch(r"\d{1,6}(\.\d+)?", value) else 0.0
+
+
+def _cut(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")

@@ -1,0 +1,87 @@
+"""The reward `judge`: a model grades an answer, or a whole episode, by weighted criteria."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from agent_r1_core import ComponentConfig, NotedScore, RewardFn, Trajectory
+from agent_r1_judges.asking import Asker
+from agent_r1_judges.case import METRICS, gold, judged_text, note_of, question, read_object
+from agent_r1_judges.config import JudgeConfig
+
+
+class Criterion(ComponentConfig):
+    """One point of a rubric."""
+
+    text: str = Field(min_length=1)
+    """What a good answer does."""
+    weight: float = Field(1.0, gt=0)
+
+
+class Judge(RewardFn):
+    """The weighted mean of a model's grades for each criterion, 0 to 1; no answer scores 0 unless all is shown.
+
+    A judge that cannot be asked, or says what cannot be read, fails the episode.
+    """
+
+    metrics = METRICS
+
+    class Config(JudgeConfig):
+        criteria: dict[str, Criterion] = Field(
+            default={"correct": Criterion(text="The answer is correct.")}, min_length=1
+        )
+        """By name: `{correct: {text: The answer is correct., weight: 2}, brief: One sentence.}`."""
+        scale: int = Field(10, ge=1, le=100)
+        """Grades are whole numbers from 0 to this."""
+
+        @field_validator("criteria", mode="before")
+        @classmethod
+        def _may_be_texts(cls, given: Any) -> Any:
+            if not isinstance(given, dict):
+                return given
+            return {name: {"text": one} if isinstance(one, str) else one for name, one in given.items()}
+
+    def __init__(self, config: ComponentConfig | None = None) -> None:
+        super().__init__(config)
+        self._asker = Asker(self.config)
+
+    @classmethod
+    def programs(cls, config: Config) -> dict[str, str]:
+        """Where the texts of the run are sent."""
+        return config.programs()
+
+    @classmethod
+    def unavailable(cls, config: Config) -> str | None:
+        """A sentence if the key is missing."""
+        return config.unavailable()
+
+    async def score(self, trajectory: Trajectory) -> float:
+        """Between 0 and 1.
+
+        Raises:
+            JudgeError: there is no verdict.
+        """
+        text, right, config = judged_text(self.config, trajectory), gold(trajectory), self.config
+        if text is None:
+            return NotedScore(0.0, **({} if right is None else {"agreement": 1.0}))
+        points = "\n".join(f"- {name}: {one.text}" for name, one in config.criteria.items())
+        instructions = f"Grade what is judged by each criterion, from 0 (not at all) to {config.scale}:\n{points}"
+        form = ", ".join(f'"{name}": 0 to {config.scale}' for name in config.criteria)
+        asked = question(config, trajectory.task, {config.show: text}, instructions, f"{{{form}}}")
+        verdict, known = await self._asker.ask(*asked, self._grades)
+        weights = {name: one.weight for name, one in config.criteria.items()}
+        total = sum(weights[name] * grade for name, grade in verdict.value.items())
+        score = total / config.scale / sum(weights.values())
+        agreement = None if right is None else float((score >= 0.5) == right)
+        return NotedScore(score, **note_of([(verdict, known)], grades=verdict.value, agreement=agreement))
+
+    def _grades(self, reply: str) -> dict[str, int]:
+        """The grades that a reply gives; raises ValueError unless it has one for each criterion."""
+        grades, scale = read_object(reply), self.config.scale
+        if grades.keys() != self.config.criteria.keys():
+            raise ValueError(f"it does not grade exactly {', '.join(self.config.criteria)}")
+        if not all(type(grade) is int and 0 <= grade <= scale for grade in grades.values()):
+            raise ValueError(f"a grade is no whole number from 0 to {scale}")
+        return grades

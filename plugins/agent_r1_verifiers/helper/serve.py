@@ -1,0 +1,138 @@
+"""The helper of `verifiers`, a program for the Python that has it: it lists tasks, and scores what was said."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.metadata
+import inspect
+import itertools
+import json
+import os
+import sys
+from typing import Any
+
+OUT = os.fdopen(os.dup(1), "w", encoding="utf-8")
+os.dup2(2, 1)  # whatever the task set prints
+
+LOADED: dict[str, Any] = {}
+
+
+def task_set(taskset: str, options: dict[str, Any]) -> Any:
+    """The task set; raises ValueError with a sentence where it is none of v1."""
+    try:
+        from verifiers.v1.utils import loaders
+    except ImportError as error:
+        try:
+            version = importlib.metadata.version("verifiers")
+        except importlib.metadata.PackageNotFoundError:
+            raise ValueError(f"{sys.executable} has no verifiers; install verifiers>=0.4 there") from error
+        raise ValueError(f"verifiers {version} has the old API (v0); install verifiers>=0.4") from error
+    try:
+        config = loaders.taskset_config_type(taskset).model_validate({**options, "id": taskset})
+        return loaders.load_taskset(config)
+    except (AttributeError, TypeError):
+        module = importlib.import_module(taskset.rpartition("/")[2].replace("-", "_").lower())
+        if hasattr(module, "load_environment"):
+            raise ValueError(
+                "it is an environment of the old API (v0, load_environment); port it to vf.Taskset"
+            ) from None
+        raise
+
+
+def tasks_of(taskset: str, options: dict[str, Any]) -> Any:
+    """The tasks read so far, and the rest of them."""
+    key = json.dumps([taskset, options], sort_keys=True)
+    if key not in LOADED:
+        found = task_set(taskset, options)
+        LOADED[key] = ([], iter(found), found.bounded)
+    return LOADED[key]
+
+
+def task_at(taskset: str, options: dict[str, Any], index: int) -> Any:
+    """A task, or None behind the last one."""
+    read, rest, _ = tasks_of(taskset, options)
+    read.extend(itertools.islice(rest, max(0, index + 1 - len(read))))
+    return read[index] if index < len(read) else None
+
+
+def listed(taskset: str, options: dict[str, Any], first: int, size: int | None) -> list[dict[str, Any]]:
+    if size is None and not tasks_of(taskset, options)[2]:
+        raise ValueError("the task set never ends; set size")
+    out = []
+    for index in itertools.count(first) if size is None else range(first, first + size):
+        task = task_at(taskset, options, index)
+        if task is None:
+            break
+        refuse_what_needs_more(task)
+        prompt = task.data.prompt
+        messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [*map(plain, prompt or [])]
+        out.append({"index": index, "key": task.key, "messages": messages, "system": task.data.system_prompt})
+        if not messages:
+            raise ValueError("its user opens the conversation, which needs verifiers' own harness")
+    return out
+
+
+def plain(message: Any) -> dict[str, str]:
+    from verifiers.v1.types import content_text
+
+    return {"role": message.role, "content": content_text(message.content)}
+
+
+def refuse_what_needs_more(task: Any) -> None:
+    """Rewards with a runtime would be left out of the score without a word."""
+    if task.NEEDS_CONTAINER or type(task).toolsets(task.config):
+        raise ValueError("its tasks need a container or tool servers, which need verifiers' own harness")
+    for reward in task.hooks("reward"):
+        runtime = inspect.signature(reward).parameters.get("runtime")
+        if runtime is not None and runtime.default is inspect.Parameter.empty:
+            raise ValueError(f"its reward {reward.__name__} needs a runtime, which needs verifiers' own harness")
+
+
+async def scored(taskset: str, options: dict[str, Any], index: int, key: str, said: str) -> float:
+    import verifiers.v1 as vf
+
+    task = task_at(taskset, options, index)
+    if task is None or task.key != key:
+        raise ValueError(f"task {index} is no longer the one that was played; name the task set as the run did")
+    prompt = task.data.prompt
+    before = [vf.UserMessage(content=prompt)] if isinstance(prompt, str) else list(prompt)
+    nodes = [vf.MessageNode(message=one, parent=n - 1 if n else None) for n, one in enumerate(before)]
+    nodes.append(vf.MessageNode(parent=len(nodes) - 1, sampled=True, message=vf.AssistantMessage(content=said)))
+    trace = vf.Trace(
+        task=vf.TraceTask(type=type(task).__name__, data=task.data),
+        agent=vf.AgentInfo(config=vf.AgentConfig()),
+        nodes=nodes,
+    )
+    await task.score(trace)
+    return float(trace.reward)
+
+
+def sentence(error: Exception) -> str:
+    if hasattr(error, "errors"):  # of pydantic
+        wrong = ((".".join(map(str, one["loc"])), one["msg"]) for one in error.errors())
+        return "it refuses its options: " + "; ".join(f"{where}: {what}" for where, what in wrong)
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+
+
+async def answer(asked: dict[str, Any]) -> None:
+    number, do = asked.pop("id"), asked.pop("do")
+    reply: dict[str, Any]
+    try:
+        reply = {"value": listed(**asked) if do == "tasks" else await scored(**asked)}
+    except Exception as error:
+        reply = {"error": sentence(error)}
+    OUT.write(json.dumps({"id": number, **reply}) + "\n")
+    OUT.flush()
+
+
+async def main() -> None:
+    running = set()
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        task = asyncio.create_task(answer(json.loads(line)))
+        running.add(task)
+        task.add_done_callback(running.discard)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

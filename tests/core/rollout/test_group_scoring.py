@@ -1,0 +1,115 @@
+"""Rewards that compare the episodes of a group: added to each, and a broken one fails the group (LAW 5, LAW 7)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from agent_r1_core import NotedScore, RewardFn
+from agent_r1_core.metrics import declared as metric
+from agent_r1_core.rollout.group_scoring import GroupScorer
+from agent_r1_core.rollout.result import RolloutResult
+from agent_r1_core.rollout.settings import WeightedReward
+from agent_r1_core.testing import make_task, make_trajectory
+from agent_r1_core.trajectory import EndStatus, Group, Trajectory
+
+
+class Longest(RewardFn):
+    """1 for the longest answer of a group, with the number of answers as a note."""
+
+    name, scope = "longest", "group"
+
+    async def score_group(self, trajectories: Sequence[Trajectory]) -> list[float]:
+        await asyncio.sleep(0)
+        assert len({one.task.id for one in trajectories}) == 1
+        most = max(len(one.answer or "") for one in trajectories)
+        return [NotedScore(len(one.answer or "") == most, seen=len(trajectories)) for one in trajectories]
+
+
+class Outcome(RewardFn):
+    """Another scope, which is not called here."""
+
+    name = "outcome"
+
+
+class Says(RewardFn):
+    """Gives whatever it was told."""
+
+    name, scope = "says", "group"
+
+    def __init__(self, what: Any) -> None:
+        super().__init__()
+        self.what = what
+
+    def score_group(self, trajectories: Sequence[Trajectory]) -> Any:
+        if trajectories[0].task.id != "bad":
+            return [0.5] * len(trajectories)
+        return self.what() if callable(self.what) else self.what
+
+
+def group(name: str, *answers: str, baseline: str | None = None) -> Group:
+    task = make_task(name)
+    made = [make_trajectory(task=task, sample=place, answer=answer) for place, answer in enumerate(answers)]
+    greedy = None if baseline is None else make_trajectory(task=task, sample=9, answer=baseline)
+    return Group(task, made, greedy)
+
+
+def scored(rollout: RolloutResult, *rewards: WeightedReward) -> RolloutResult:
+    scorer = GroupScorer(rewards)
+    try:
+        return asyncio.run(scorer.score(rollout))
+    finally:
+        scorer.close()
+
+
+def test_scores_are_added_to_each_episode_of_a_group_and_to_its_baseline() -> None:
+    rollout = RolloutResult([group("one", "a", "aaa", baseline="aa"), group("two", "b", "b")])
+    before = [one.reward for one in rollout.trajectories]
+    found = scored(rollout, WeightedReward(Outcome()), WeightedReward(Longest(), weight=2.0))
+    assert [one.rewards["longest"] for one in found.trajectories] == [0, 1, 1, 1]
+    assert [one.reward for one in found.trajectories] == [b + 2 * s for b, s in zip(before, [0, 1, 1, 1], strict=True)]
+    assert [one.rewards["longest"] for one in found.baselines] == [0]
+    assert found.trajectories[0].turns[-1].notes == {"longest": {"seen": 3}}
+    assert found.metrics["reward/longest"] == 0.75
+    assert found.metrics["reward/longest/seen"] == 2.5
+    assert found.groups[0].varies
+
+
+def late() -> None:
+    time.sleep(0.3)
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ([0.5], "gave no list of 2 scores"),
+        (0.5, "gave no list of 2 scores"),
+        (None, "gave no list of 2 scores"),
+        ([0.5, 2.0], "outside its declared range 0 to 1"),
+        ([0.5, "much"], "a score must be a number"),
+        ([0.5, float("nan")], "outside its declared range"),
+        (lambda: 1 / 0, "failed with ZeroDivisionError"),
+        (late, "took longer than 0.05 seconds"),
+    ],
+)
+def test_a_broken_score_fails_its_group_and_no_other(what: Any, why: str) -> None:
+    rollout = RolloutResult([group("good", "a", "b"), group("bad", "a", "b")])
+    found = scored(rollout, WeightedReward(Says(what), timeout=0.05))
+    assert [one.task.id for one in found.groups] == ["good"]
+    assert [one.rewards["says"] for one in found.trajectories] == [0.5, 0.5]
+    assert len(found.dropped) == 2
+    for one in found.dropped:
+        assert one.status is EndStatus.FAILED
+        assert "reward says of task bad" in one.reason
+        assert why in one.reason
+        assert "says" not in one.rewards
+    assert found.metrics[metric.ROLLOUT_FAILED] == 2
+
+
+def test_without_such_rewards_nothing_is_done() -> None:
+    rollout = RolloutResult([group("one", "a")])
+    assert scored(rollout, WeightedReward(Outcome())) is rollout

@@ -1,0 +1,115 @@
+"""A helper answers from a process of its own, and neither outlives the run nor holds it up."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_r1_core.helper import Helper, HelperError, HelperGone
+
+PROGRAM = """
+import json, os, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    match asked["do"]:
+        case "pid":
+            said = {"value": os.getpid()}
+        case "refuse":
+            said = {"error": "not that one"}
+        case "die":
+            os._exit(3)
+        case "environment":
+            said = {"value": dict(os.environ)}
+        case "noise":
+            print("no JSON", flush=True)
+        case "hang":
+            continue
+    print(json.dumps({"id": asked["id"], **said}), flush=True)
+"""
+
+
+@pytest.fixture
+def helper() -> Iterator[Helper]:
+    one = Helper([sys.executable, "-c", PROGRAM], {"GIVEN": "1"})
+    yield one
+    one.close()
+
+
+def test_it_is_one_process_that_keeps_our_environment_from_the_package(
+    helper: Helper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_KEY", "ours")
+    assert helper.ask("pid", 60) == helper.ask("pid", 60)
+    seen = helper.ask("environment", 60)
+    assert seen["GIVEN"] == "1"
+    assert "SECRET_KEY" not in seen
+
+
+def test_what_it_refuses_is_said_and_it_goes_on(helper: Helper) -> None:
+    before = helper.ask("pid", 60)
+    with pytest.raises(HelperError, match="not that one"):
+        helper.ask("refuse", 60)
+    assert helper.ask("pid", 60) == before
+
+
+@pytest.mark.parametrize("how", ["die", "noise"])
+def test_one_that_ends_or_talks_nonsense_is_replaced(helper: Helper, how: str) -> None:
+    before = helper.ask("pid", 60)
+    with pytest.raises(HelperGone, match="ended with status"):
+        helper.ask(how, 60)
+    assert helper.ask("pid", 60) != before
+
+
+def test_one_that_hangs_is_killed_and_everybody_who_waits_for_it_is_told(helper: Helper) -> None:
+    told: list[str] = []
+
+    def wait() -> None:
+        with pytest.raises(HelperGone) as gone:
+            helper.ask("hang", 60)
+        told.append(str(gone.value))
+
+    before = helper.ask("pid", 60)
+    other = threading.Thread(target=wait)
+    other.start()
+    with pytest.raises(HelperGone, match="did not answer within"):
+        helper.ask("hang", 0.2)
+    other.join(60)
+    assert len(told) == 1
+    assert helper.ask("pid", 60) != before
+
+
+def test_a_program_that_is_not_there_is_one_sentence() -> None:
+    with pytest.raises(HelperGone, match="/nowhere/python cannot be started: No such file or directory"):
+        Helper(["/nowhere/python"]).ask("pid", 60)
+
+
+def test_it_ends_with_the_run(tmp_path: Path) -> None:
+    """Even with one that is killed."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    code = f"""
+import os, sys
+from agent_r1_core.helper import Helper
+one = Helper([sys.executable, {str(program)!r}])
+print(one.ask("pid", 60), flush=True)
+os.kill(os.getpid(), 9)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    pid = int(run.stdout)
+    for _ in range(600):
+        if not (Path("/proc") / str(pid) / "cmdline").exists() or _is_zombie(pid):
+            return
+        threading.Event().wait(0.1)
+    pytest.fail("the helper outlives its run")
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True

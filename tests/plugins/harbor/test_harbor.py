@@ -1,0 +1,161 @@
+"""Tasks in the format of Harbor: the three beside the recipe, and what is refused."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from agent_r1_harbor import source
+from agent_r1_harbor.env import Harbor
+from agent_r1_harbor.source import HarborTasks
+from agent_r1_tool_formats.hermes import Hermes
+
+from agent_r1_core import Action, EnvServices, EpisodeError, Step, Task, TaskError, ToolCall
+from agent_r1_core.testing import TaskSourceContract, ToolEnvContract
+
+TASKS = Path(__file__).resolve().parents[3] / "recipes" / "harbor" / "tasks"
+STAND_IN = Path(__file__).with_name("stand_in_docker.py")
+Play = Callable[..., Step]
+
+
+def task(name: str, root: Path = TASKS) -> Task:
+    return next(one for one in HarborTasks(HarborTasks.Config(path=str(root))).load() if one.id == name)
+
+
+def shell(command: str) -> str:
+    return Hermes().render_call(ToolCall("shell", {"command": command}))
+
+
+class TestHarborTasks(TaskSourceContract):
+    component = HarborTasks
+    config: ClassVar = {"path": str(TASKS), "demonstrate": True}
+
+
+class TestHarbor(ToolEnvContract):
+    component = Harbor
+    task = task("hello")
+    tool_format = Hermes()
+    actions = (shell("echo hello > hello.txt"), "Done.")
+
+
+@pytest.fixture
+def play() -> Iterator[Play]:
+    """Plays commands, then ends, unless the turns are over; returns the last step."""
+    envs: list[Harbor] = []
+
+    def play(given: Task, *commands: str, **config: Any) -> Step:
+        envs.append(env := Harbor(Harbor.Config(**config), EnvServices(tool_format=Hermes())))
+        env.reset(given)
+        steps = [env.step(Action(shell(command))) for command in commands]
+        play.read = [step.observation.messages[0]["content"] for step in steps]  # type: ignore[attr-defined]
+        return steps[-1] if steps and steps[-1].success is not None else env.step(Action("Done."))
+
+    yield play
+    for env in envs:
+        env.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "commands", "reward"),
+    [
+        ("hello", ["echo hello > hello.txt"], 1.0),
+        ("hello", ["echo goodbye > hello.txt"], 0.0),
+        ("sum", ["awk '{s += $1} END {print s}' numbers.txt", "echo 442 > sum.txt"], 1.0),
+        ("double", [], 0.5),
+        ("double", ["sed -i 's|// 2 [*] 4|* 2|' double.py"], 1.0),
+        ("double", ["rm double.py"], 0.0),
+        ("hello", ["kill -9 -1; kill -9 2", "ls"], 0.0),
+    ],
+)
+def test_a_task_is_graded_by_its_own_tests(name: str, commands: list[str], reward: float, play: Play) -> None:
+    step = play(task(name), *commands)
+    assert (step.reward, step.success, step.terminated) == (reward, reward == 1, True)
+
+
+def test_nothing_but_plain_files_reaches_the_tests_and_nothing_of_them_the_agent(play: Play) -> None:
+    step = play(
+        task("sum"),
+        "ls /tests /logs; mkdir -p /logs/verifier /tests; echo 1 > /logs/verifier/reward.txt",
+        "printf 'exit 0' > /tests/test.sh; (while true; do echo 1 > /logs/verifier/reward.txt; done) & ls /tests",
+        "ln -s /tests/expected.txt sum.txt; ls -R / 2>/dev/null | grep -c expected.txt",
+    )
+    assert step.reward == 0.0
+    first, _, last = play.read  # type: ignore[attr-defined]
+    assert first == "/logs:\n\n/tests:"
+    assert last.startswith("0")
+
+
+def test_what_the_agent_left_is_graded_when_its_turns_are_over(play: Play) -> None:
+    step = play(task("hello"), "true", "echo hello > hello.txt", max_turns=2)
+    assert (step.reward, step.success, step.terminated) == (1.0, True, False)
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A copy of the task `double`, to be changed."""
+    return Path(shutil.copytree(TASKS / "double", tmp_path / "tasks" / "double"))
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo no tests; exit 1", "wrote no reward to /logs/verifier; they printed 'no tests\\n'"),
+        ("echo many > /logs/verifier/reward.txt", "wrote no reward"),
+        ("echo nan > /logs/verifier/reward.txt", "wrote no reward"),
+        ("sleep 60", "took longer than 1 seconds"),
+    ],
+)
+def test_tests_that_give_no_reward_fail_the_episode(copied: Path, script: str, said: str, play: Play) -> None:
+    """LAW 5: it is no reward of 0."""
+    (copied / "tests" / "test.sh").write_text(script)
+    settings = copied / "task.toml"
+    settings.write_text(settings.read_text().replace("timeout_sec = 30.0", "timeout_sec = 1.0"))
+    with pytest.raises(EpisodeError) as failed:
+        play(task("double", copied.parent))
+    assert said in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"1.4"', '"1.5"', "asks for schema_version '1.5'; 1.4 is the newest that is read"),
+        ("[agent]", "[[steps]]\nname = 'one'\n[agent]", "asks for several steps"),
+        ("[environment]", "[environment]\ngpus = 1", "asks for GPUs"),
+        ("[environment]", "[environment]\nenv = {KEY = '${KEY}'}", "asks for variables of the host"),
+        ("[environment]", "[environment]\ndocker_image = 'debian'", "needs an image, and here is no docker or podman"),
+        ("timeout_sec = 60.0", "timeout_sec = -1", "agent.timeout_sec of the task"),
+        ("[agent]", "[agent", "cannot be read"),
+    ],
+)
+def test_what_is_not_offered_is_refused_by_name(
+    copied: Path, old: str, new: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source.shutil, "which", lambda name: None)
+    settings = copied / "task.toml"
+    settings.write_text(settings.read_text().replace(old, new, 1))
+    with pytest.raises(TaskError) as refused:
+        HarborTasks(HarborTasks.Config(path=str(copied.parent))).load()
+    assert said in str(refused.value)
+    assert str(copied) in str(refused.value)
+
+
+@pytest.mark.slow
+def test_a_task_with_an_image_runs_in_containers(
+    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, play: Play
+) -> None:
+    """By a command that stands in for docker: one container for the agent, another for the tests, none left."""
+    monkeypatch.setenv("STAND_IN", str(tmp_path))
+    (copied / "environment" / "Dockerfile").write_text("FROM scratch\nCOPY files /app\n")
+    (copied / "environment" / "files").mkdir()
+    (copied / "environment" / "double.py").rename(copied / "environment" / "files" / "double.py")
+    config = HarborTasks.Config(path=str(copied.parent), container=str(STAND_IN))
+    (given,) = HarborTasks(config).load()
+    fixed = "sed -i 's|// 2 [*] 4|* 2|' double.py; ls /tests; echo 1 > /logs/reward.txt"
+    assert play(given, fixed, container=str(STAND_IN)).reward == 1.0
+    assert play.read == ["(no output)"]  # type: ignore[attr-defined]
+    assert play(given, "yes; sleep 60", "rm double.py", container=str(STAND_IN), seconds=1).reward == 0.0
+    assert "[killed: it took too long]" in play.read[0]  # type: ignore[attr-defined]
+    assert not list(tmp_path.glob("container-*"))

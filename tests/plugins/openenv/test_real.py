@@ -1,0 +1,99 @@
+"""A server of the package openenv, in a Python of its own: its sessions, its tasks, and training on it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from agent_r1_openenv.env import OpenEnv
+from agent_r1_openenv.source import OpenEnvTasks
+from agent_r1_tool_formats.hermes import Hermes
+from made_environments import python_with
+
+from agent_r1_core import Action, EnvServices, Task, ToolCall, train
+
+HERE = Path(__file__).parent
+pytestmark = pytest.mark.slow
+
+RECIPE = """
+model: {{name: tiny-worlds}}
+tasks: {{train: {{name: seeds}}}}
+env: {{name: openenv, url: "{url}", text: arm, show: said, rules: "", success_reward: 1, max_turns: 2, max_tokens: 128}}
+rewards: []
+engine: {{temperature: 1.0, max_new_tokens: 8, max_episodes: 6}}
+training: {{steps: 2, tasks_per_step: 4, samples_per_task: 4}}
+"""
+
+
+@pytest.fixture(scope="module")
+def url(environments: Path) -> Iterator[str]:
+    python = python_with(HERE / "requirements.txt", environments / "openenv", "--no-deps")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [
+        python,
+        "-m",
+        "uvicorn",
+        "real_app:app",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--log-level",
+        "error",
+    ]
+    server = subprocess.Popen(command, cwd=HERE, env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]})
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(600):
+            assert server.poll() is None, "the server ended"
+            try:
+                urllib.request.urlopen(f"{address}/health").close()
+                break
+            except OSError:
+                threading.Event().wait(0.1)
+        yield address
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def play(url: str, seed: int, task: dict[str, str] | None = None) -> tuple[str, str, float]:
+    """What is shown first, what a bad action is told, and what the dragon pays."""
+    env = OpenEnv(OpenEnv.Config(url=url, show="said", rules=""), EnvServices(tool_format=Hermes()))
+    try:
+        begun = env.reset(Task(f"seed.{seed}", "Begin.", seed=seed, metadata={"openenv": task or {}}))
+        refused = env.step(Action(Hermes().render_call(ToolCall("act", {"arm": "cat"}))))
+        last = env.step(Action(Hermes().render_call(ToolCall("act", {"arm": "dragon"}))))
+        assert last.terminated
+        return str(begun.messages[0]["content"]), str(refused.observation.messages[0]["content"]), last.reward
+    finally:
+        env.close()
+
+
+def test_episodes_wait_for_its_six_sessions_and_are_as_if_alone(url: str) -> None:
+    alone = [play(url, seed) for seed in range(64)]
+    assert {begun for begun, _, _ in alone} == {"Pull phoenix or dragon.", "Pull dragon or phoenix."}
+    assert all(refused.startswith("Error: the action is refused: arm: String should match") for _, refused, _ in alone)
+    with ThreadPoolExecutor(64) as threads:
+        assert list(threads.map(lambda seed: play(url, seed), range(64))) == alone
+
+
+def test_its_tasks_reach_its_resets(url: str) -> None:
+    tasks = OpenEnvTasks(OpenEnvTasks.Config(url=url)).load()
+    assert [play(url, 0, dict(task.metadata["openenv"]))[2] for task in tasks] == [1.0, 0.0]
+
+
+def test_it_trains(url: str, tmp_path: Path) -> None:
+    recipe = tmp_path / "bandit.yaml"
+    recipe.write_text(RECIPE.format(url=url))
+    steps = train(recipe, [f"run.dir={tmp_path}"]).metrics()
+    assert [step["rollout/failed"] for step in steps] == [0, 0]
+    assert any(step["reward/mean"] for step in steps)

@@ -1,0 +1,47 @@
+"""The tool `shell`."""
+
+from __future__ import annotations
+
+import random
+from typing import ClassVar
+
+import pytest
+from agent_r1_python.shell_tool import ShellTool
+
+from agent_r1_core import ToolContext, ToolResources
+from agent_r1_core.errors import ConfigError
+from agent_r1_core.testing import ToolContract, make_task
+
+
+class TestShell(ToolContract):
+    component = ShellTool
+    arguments: ClassVar = {"command": "echo 6 > six; cat six"}
+    expected = "6"
+
+
+def test_files_survive_calls_and_processes_do_not() -> None:
+    tool = ShellTool(ShellTool.Config(seconds=1, output=1000, disk=1))
+    tool.open(ToolResources(""))
+    context = ToolContext("one", 0, make_task(), random.Random(0))
+
+    def run(command: str) -> str:
+        return str(tool.run(tool.Arguments(command=command), context))
+
+    try:
+        assert run("pwd; echo kept > file") == "/work"
+        assert run("cat file; diff <(echo a) <(echo a); false") == "kept\n[exit status 1]"
+        assert run("sleep 60 & (while true; do date > late; done) & echo began") == "began"
+        assert run("echo before; sleep 60") == "before\n[killed: it took too long]"
+        assert run("rm -f late; cat file; ls /proc | grep -c '^[0-9]'; ls") == "kept\n5\nfile"
+        assert run("yes").startswith("y\ny\n")
+        assert "more bytes]\n[killed" in run("yes")
+        assert "No space left on device" in run("head -c 3000000 /dev/zero > large")
+        assert "Resource temporarily unavailable" in run("for i in $(seq 99); do sleep 9 & done")
+        assert run("rm large; cat file /etc/passwd").startswith("kept\ncat: /etc/passwd: No such file")
+    finally:
+        tool.release(context)
+
+
+def test_a_sandbox_without_a_folder_is_refused() -> None:
+    with pytest.raises(ConfigError, match="sandlock: its guests have no folder to write to"):
+        ShellTool(ShellTool.Config(sandbox="sandlock")).open(ToolResources(""))

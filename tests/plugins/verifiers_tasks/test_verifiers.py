@@ -1,0 +1,141 @@
+"""Task sets of the package verifiers, in a Python of its own: tasks, scores, and what is refused by name."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from agent_r1_verifiers import asking
+from agent_r1_verifiers.reward import VerifiersReward
+from agent_r1_verifiers.source import VerifiersTasks
+from made_environments import python_with
+
+from agent_r1_core import TaskError, train
+from agent_r1_core.testing import RewardContract, TaskSourceContract, make_trajectory
+
+HERE = Path(__file__).parent
+V0 = """
+def load_environment(**options):
+    return None
+"""
+WITH_RUNTIME = """
+import verifiers.v1 as vf
+
+
+class RuntimeTask(vf.Task[vf.TaskData]):
+    @vf.reward
+    async def files(self, trace: vf.Trace, runtime: vf.Runtime) -> float:
+        return 1.0
+
+
+class Runtimes(vf.Taskset[RuntimeTask, vf.TasksetConfig]):
+    def load(self):
+        yield RuntimeTask(vf.TaskData(prompt="Write a file."), self.config.task)
+
+
+__all__ = ["Runtimes"]
+"""
+RECIPE = """
+model: {{name: tiny}}
+tasks: {{train: {{name: verifiers, taskset: little-sums, python: {python}, path: {path}, size: 50}}}}
+env: {{name: tool_calling, system_prompt: "", max_turns: 3, max_tokens: 512}}
+tools: [calculator]
+rewards: [{{name: verifiers, python: {python}, path: {path}}}]
+engine: {{max_new_tokens: 32, max_episodes: 32}}
+training: {{steps: 2, tasks_per_step: 4, samples_per_task: 4}}
+"""
+
+
+@pytest.fixture(scope="module")
+def at(environments: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Where verifiers is, and the task sets."""
+    folder = tmp_path_factory.mktemp("sets")
+    (folder / "little_sums.py").write_text((HERE / "little_sums.py").read_text())
+    (folder / "old_sums.py").write_text(V0)
+    (folder / "runtimes.py").write_text(WITH_RUNTIME)
+    python = python_with(HERE / "requirements.txt", environments / "verifiers", "--no-deps")
+    yield {"python": str(python), "path": str(folder)}
+    asking.helper(str(python), str(folder)).close()
+
+
+@pytest.fixture
+def _at(request: pytest.FixtureRequest, at: dict[str, str]) -> None:
+    request.instance.config = {**request.cls.config, **at}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_at")
+class TestVerifiersTasks(TaskSourceContract):
+    component = VerifiersTasks
+    config: ClassVar = {"taskset": "little-sums", "size": 20}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_at")
+class TestVerifiersReward(RewardContract):
+    component = VerifiersReward
+    examples: ClassVar = (make_trajectory(answer=None),)
+
+
+def tasks(at: dict[str, str], taskset: str, **options: Any) -> list[Any]:
+    return list(VerifiersTasks(VerifiersTasks.Config(**at, taskset=taskset, **options)).load())
+
+
+@pytest.mark.slow
+def test_tasks_are_scored_by_their_own_rewards_with_weights(at: dict[str, str]) -> None:
+    played = tasks(at, "little-sums", first=3, size=2, options={"most": 4})
+    assert [task.prompt[-1]["content"] for task in played] == ["What is 0 + 3?", "What is 0 + 4?"]
+    reward = VerifiersReward(VerifiersReward.Config(**at))
+    trajectories = [make_trajectory(task=played[0], answer=answer) for answer in ("3", "4", "four", None)]
+    assert [reward.score(one) for one in trajectories] == [1.5, 0.5, 0.0, 0.0]
+    with ThreadPoolExecutor(64) as threads:
+        before = len(os.listdir("/proc/self/fd"))
+        scores = list(threads.map(reward.score, trajectories * 250))
+    assert scores == [1.5, 0.5, 0.0, 0.0] * 250
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("taskset", "sentence"),
+    [
+        ("old-sums", r"environment of the old API \(v0, load_environment\); port it to vf.Taskset"),
+        ("runtimes", r"its reward files needs a runtime, which needs verifiers' own harness"),
+        ("nowhere", r"cannot load nowhere: ModuleNotFoundError: taskset 'nowhere' not found"),
+    ],
+)
+def test_what_cannot_be_scored_here_is_refused(at: dict[str, str], taskset: str, sentence: str) -> None:
+    with pytest.raises(TaskError, match=sentence):
+        tasks(at, taskset)
+
+
+@pytest.mark.slow
+def test_too_few_tasks_and_wrong_options_are_one_sentence(at: dict[str, str]) -> None:
+    with pytest.raises(TaskError, match="has 4 tasks of little-sums from first=0 but size=9 was asked for"):
+        tasks(at, "little-sums", size=9, options={"most": 1})
+    with pytest.raises(TaskError, match=r"cannot load little-sums: it refuses its options: colour: Extra inputs"):
+        tasks(at, "little-sums", options={"colour": 1})
+
+
+@pytest.mark.slow
+def test_it_trains(at: dict[str, str], tmp_path: Path) -> None:
+    recipe = tmp_path / "sums.yaml"
+    recipe.write_text(RECIPE.format(**at))
+    steps = train(recipe, [f"run.dir={tmp_path}"]).metrics()
+    assert [step["rollout/failed"] for step in steps] == [0, 0]
+
+
+def test_a_python_without_verifiers_or_none_at_all_is_one_sentence() -> None:
+    here = {"python": sys.executable, "path": None}
+    with pytest.raises(TaskError, match=r"has no verifiers; install verifiers>=0\.4 there"):
+        tasks(here, "little-sums")
+    asking.helper(sys.executable, None).close()
+    with pytest.raises(TaskError, match=r"there is no /nowhere/python; run `python -m venv envs/verifiers"):
+        tasks({"python": "/nowhere/python", "path": None}, "little-sums")
+    config = VerifiersTasks.Config(python="/nowhere/python", taskset="x")
+    assert "runs /nowhere/python" in VerifiersTasks.programs(config)["python"]
