@@ -226,7 +226,8 @@ class _Rollout:
     async def _close(self, episode: Episode) -> None:
         engines = [self.engine] if self.frozen is None else [self.engine, self.frozen]
         released = [("engine", partial(engine.release, key)) for engine in engines for key in episode.keys]
-        for what, close in (("environment", episode.close), *released):
+        closing: list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = [("environment", episode.close), *released]
+        for what, close in closing:
             try:
                 await close()
             except Exception as error:
