@@ -53,15 +53,8 @@ class Episode:
         """Prepare an episode; the seeds of its requests and tool calls are derived from the plan's."""
         self.key = f"{plan.key}/{attempt}"
         """The episode's id for engine and tools, unique among those in flight."""
-        self._plan_key = plan.key
-        self.trajectory = Trajectory(
-            task=plan.task,
-            sample=plan.sample,
-            seed=plan.seed,
-            attempts=attempt,
-            baseline=plan.baseline,
-            demonstrated=plan.demonstrated,
-        )
+        self._plan, self._attempt = plan, attempt
+        self.trajectory = self._new_trajectory()
         self.error: Exception | None = None
         """Why it failed."""
         self._shared = shared
@@ -204,6 +197,18 @@ class Episode:
             if self._tools is not None:
                 await self._tools.release()
 
+    def _new_trajectory(self, player: int = 0) -> Trajectory:
+        plan = self._plan
+        return Trajectory(
+            task=plan.task,
+            sample=plan.sample,
+            seed=plan.seed,
+            attempts=self._attempt,
+            baseline=plan.baseline,
+            demonstrated=plan.demonstrated,
+            player=player,
+        )
+
     async def _show(self, observation: Observation) -> bool:
         """Show an observation to its player, who acts next; False where it does not fit."""
         number = observation.player
@@ -214,11 +219,7 @@ class Episode:
     def _join(self, first: Observation) -> Player:
         """A player who has not read anything yet; the examples of the run stand before the task."""
         number, settings, world = first.player, self._settings, self._world
-        trajectory = self.trajectory
-        if number:
-            trajectory = replace(
-                trajectory, player=number, turns=[], rewards={}, closing=[], answer=None, tool_seconds=0.0
-            )
+        trajectory = self._new_trajectory(number) if number else self.trajectory
         conversation = Conversation(self._shared.tokenizer, *self._described)
         trajectory.segments = conversation.segments
         describe = self._shared.tool_texts.describe
@@ -228,7 +229,7 @@ class Episode:
             chosen = examples.before(trajectory.task, first.messages)
             context.examples = examples.messages(chosen, settings.tool_format, self._shared.tokenizer.control)
             trajectory.examples = len(chosen)
-        key = f"{self._plan_key}/player-{number}/{trajectory.attempts}" if number else self.key
+        key = f"{self._plan.key}/player-{number}/{self._attempt}" if number else self.key
         return Player(key, trajectory, conversation, context, first.frozen)
 
     async def _score(self) -> None:

@@ -72,6 +72,8 @@ class TextArenaConfig(EnvConfig):
     invalid_reward: float | None = None
     """What a game for one player is worth that ends on an invalid action; null: what the game says, which in some games
     is a part of the full reward, and -1 where that is no number."""
+    illegal_penalty: float = Field(0.0, ge=0)
+    """Taken from the reward of a turn with an invalid action."""
     max_turns: int = Field(default=30, ge=1)
     """Actions that each player may take."""
     max_characters: int = Field(4000, ge=1)
@@ -163,13 +165,16 @@ class TextArena(ToolEnv):
         game, seat = self._played, self._seat
         self._acted, illegal = True, game.act(without_thinking(action.text))
         errors = ["the game calls the action invalid"] if illegal else []
+        penalty = self.config.illegal_penalty * illegal
         observation = None if game.over else self._next()
         if observation is not None:
-            return Step(observation, errors=errors, info={"illegal": int(illegal)})
+            return Step(observation, reward=-penalty, errors=errors, info={"illegal": int(illegal)})
         outcomes = self._outcomes()
         own = outcomes.pop(self._numbers[seat])
         info = {"illegal": int(illegal), **own.info}
-        return Step(reward=own.reward, terminated=True, success=own.success, errors=errors, info=info, others=outcomes)
+        return Step(
+            reward=own.reward - penalty, terminated=True, success=own.success, errors=errors, info=info, others=outcomes
+        )
 
     def _next(self) -> Observation | None:
         """What the next player reads who is no script; None: the game is over."""

@@ -50,6 +50,7 @@ def test_every_recipe_shows_itself(
     succeed: Invoke, noise: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AGENT_R1_SERVE_KEY", "of the recipe judge")
     done = succeed("train", recipe, "--dry-run", f"model.name={noise}")
     assert "plugins: arithmetic, calculator, " in done.stderr
     assert "GiB  in total" in done.stderr

@@ -136,7 +136,7 @@ def played(
     program: Callable[[Client], None], engine: ScriptedPolicy, monkeypatch: pytest.MonkeyPatch, **settings: Any
 ) -> Trajectory:
     monkeypatch.setattr("agent_r1_gateway.env.function_named", lambda name: lambda episode: program(Client(episode)))
-    env = partial(ProgramEnv, ProgramEnv.Config(function="a:b"))
+    env = partial(ProgramEnv, ProgramEnv.Config(function="a:b", workers=0))
     result = play_programs(env, engine, [Task("q", "?")], Hermes(), **settings)
     assert not result.dropped, result.dropped[0].reason
     return result.trajectories[0]
@@ -221,7 +221,7 @@ def test_the_learner_finds_the_log_probs_of_every_segment(tmp_path: Path, monkey
 
     async def work() -> list[Group]:
         engine, tokenizer = TransformersEngine(), ChatTokenizer.from_folder(folder)
-        config = ProgramEnv.Config(function="a:b", max_turns=30)
+        config = ProgramEnv.Config(function="a:b", workers=0, max_turns=30)
         settings = RolloutSettings(
             partial(ProgramEnv, config), tool_format=Hermes(), sampling=Sampling(max_new_tokens=8), max_retries=0
         )

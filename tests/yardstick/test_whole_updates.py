@@ -29,7 +29,7 @@ SEED = 5
 HOME = "tests/yardstick/plain_algorithms.py"
 CLIPS = {"clip_low", "clip_high"}
 WITHOUT_FORMULA = {
-    *("tasks_per_step", "samples_per_task", "max_retries", "shuffle", "extra_rollouts"),
+    *("tasks_per_step", "samples_per_task", "max_retries", "shuffle", "extra_rollouts", "curriculum"),
     *("max_tokens_per_microbatch", "share_prefixes", "skip_without_gradient", "cpu_offload"),
 }
 """Settings of the rollout, and savings that leave the gradient alone (LAW 6)."""
