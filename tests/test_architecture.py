@@ -88,7 +88,6 @@ OWN_FILES = {
     "plugins/agent_r1_viewer/front_page.py": "the page of this package",
     "plugins/agent_r1_viewer/app.py": "the page of this package",
     "agent_r1_core/runs/files.py": "the folder that is being written, to flush it",
-    "plugins/agent_r1_mcp/toolset.py": "what a command prints, in a file without a name",
     "plugins/agent_r1_transformers/cache.py": "/proc",
     "plugins/agent_r1_wiki_search/backends.py": "a lock in the user's cache",
     "plugins/agent_r1_wiki_search/building.py": "the manifest of an index that is being written",
