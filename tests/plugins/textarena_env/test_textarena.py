@@ -162,9 +162,10 @@ def test_one_invalid_action_is_answered_and_the_second_loses() -> None:
     assert "invalid move" in text(once.observation)
     twice = env.step(Action("the middle"))
     assert (twice.terminated, twice.reward, twice.success, twice.info["illegal"]) == (True, -1.0, False, 1)
-    env, _ = begun("TicTacToe-v0", opponent="self")
-    env.step(Action("the middle"))
-    assert env.step(Action("[4]")).observation.player == 1
+    env, _ = begun("TicTacToe-v0", opponent="self", illegal_penalty=0.25)
+    assert env.step(Action("the middle")).reward == -0.25
+    follows = env.step(Action("[4]"))
+    assert (follows.observation.player, follows.reward) == (1, 0.0)
 
 
 def lose(name: str, first: str = "nothing", **options: Any) -> Step:
