@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import httpx2
 
-from agent_r1_core import ComponentConfig
+from agent_r1_core import ComponentConfig, RewardFn
 from agent_r1_judges.config import JudgeConfig
 
 T = TypeVar("T")
@@ -181,3 +181,21 @@ def _seconds(value: str | None) -> float:
 
 def _cut(text: str) -> str:
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
+
+
+class AskingReward(RewardFn):
+    """A reward that asks a model."""
+
+    def __init__(self, config: ComponentConfig | None = None) -> None:
+        super().__init__(config)
+        self._asker = Asker(self.config)
+
+    @classmethod
+    def programs(cls, config: JudgeConfig) -> dict[str, str]:
+        """Where the texts of the run are sent."""
+        return config.programs()
+
+    @classmethod
+    def unavailable(cls, config: JudgeConfig) -> str | None:
+        """A sentence if the key is missing."""
+        return config.unavailable()

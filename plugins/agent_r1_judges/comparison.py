@@ -8,13 +8,13 @@ from statistics import fmean
 
 from pydantic import Field
 
-from agent_r1_core import ComponentConfig, NotedScore, RewardFn, Trajectory
-from agent_r1_judges.asking import Asker
+from agent_r1_core import NotedScore, Trajectory
+from agent_r1_judges.asking import AskingReward
 from agent_r1_judges.case import METRICS, gold, judged_text, note_of, question, read_object
 from agent_r1_judges.config import JudgeConfig
 
 
-class JudgeComparison(RewardFn):
+class JudgeComparison(AskingReward):
     """The share of the group's other answers that an answer beats, a tie counting half.
 
     The same answer given twice is a tie; no answer loses to any answer. The judge gets the answers in an order that
@@ -30,20 +30,6 @@ class JudgeComparison(RewardFn):
         orders: int = Field(2, ge=1, le=2)
         """2: the judge is asked again with the answers in reverse, and the mean of both counts, since judges prefer
         what stands first."""
-
-    def __init__(self, config: ComponentConfig | None = None) -> None:
-        super().__init__(config)
-        self._asker = Asker(self.config)
-
-    @classmethod
-    def programs(cls, config: Config) -> dict[str, str]:
-        """Where the texts of the run are sent."""
-        return config.programs()
-
-    @classmethod
-    def unavailable(cls, config: Config) -> str | None:
-        """A sentence if the key is missing."""
-        return config.unavailable()
 
     async def score_group(self, trajectories: Sequence[Trajectory]) -> list[float]:
         """Between 0 and 1, for each.

@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from agent_r1_core import ComponentConfig, NotedScore, RewardFn, Trajectory
-from agent_r1_judges.asking import Asker
+from agent_r1_core import ComponentConfig, NotedScore, Trajectory
+from agent_r1_judges.asking import AskingReward
 from agent_r1_judges.case import METRICS, gold, judged_text, note_of, question, read_object
 from agent_r1_judges.config import JudgeConfig
 
@@ -20,7 +20,7 @@ class Criterion(ComponentConfig):
     weight: float = Field(1.0, gt=0)
 
 
-class Judge(RewardFn):
+class Judge(AskingReward):
     """The weighted mean of a model's grades for each criterion, 0 to 1; no answer scores 0 unless all is shown.
 
     A judge that cannot be asked, or says what cannot be read, fails the episode.
@@ -42,20 +42,6 @@ class Judge(RewardFn):
             if not isinstance(given, dict):
                 return given
             return {name: {"text": one} if isinstance(one, str) else one for name, one in given.items()}
-
-    def __init__(self, config: ComponentConfig | None = None) -> None:
-        super().__init__(config)
-        self._asker = Asker(self.config)
-
-    @classmethod
-    def programs(cls, config: Config) -> dict[str, str]:
-        """Where the texts of the run are sent."""
-        return config.programs()
-
-    @classmethod
-    def unavailable(cls, config: Config) -> str | None:
-        """A sentence if the key is missing."""
-        return config.unavailable()
 
     async def score(self, trajectory: Trajectory) -> float:
         """Between 0 and 1.

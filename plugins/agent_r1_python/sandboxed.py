@@ -53,11 +53,11 @@ class SandboxedTool(Tool):
 
     def start(self, backend: Backend) -> Any:
         """The sandbox of an episode: something with `close()`."""
-        raise NotImplementedError
+        raise TypeError(f"tool {type(self).__name__} defines no start(backend); add one")
 
     def call(self, held: Any, arguments: Any, seconds: Callable[[float], float]) -> tuple[str, bool]:
         """What the model reads, and whether its code failed; `seconds(most)` are left for it now."""
-        raise NotImplementedError
+        raise TypeError(f"tool {type(self).__name__} defines no call(held, arguments, seconds); add one")
 
     def open(self, resources: ToolResources) -> None:
         """Find a sandbox that works here; a ConfigError where there is none."""
