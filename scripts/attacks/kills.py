@@ -27,11 +27,12 @@ from agent_r1_core.runs.run_reader import RunReader
 RUNS = 100
 PATIENCE = 300.0
 """Seconds that a command may take."""
+STEPS = 5
 SETTINGS = (
     *EXACT,
     "tasks.train.size=16",
     "tasks.eval.size=6",
-    "training.steps=5",
+    f"training.steps={STEPS}",
     "training.tasks_per_step=3",
     "training.samples_per_task=3",
     "training.importance_clip=2.0",
@@ -51,7 +52,7 @@ class Attack:
     number: int
     signal: signal.Signals
     moments: tuple[float, ...]
-    """When each attempt is killed: a share of an undisturbed run's time, from its first file on."""
+    """When each attempt is killed: a share of the run's steps, and the rest in time."""
     aimed: bool
     """Whether to kill it, from that moment on, as soon as it writes a checkpoint."""
 
@@ -155,8 +156,9 @@ def _killed(attack: Attack, folder: Path, seconds: float) -> tuple[list[int | No
     run, ends = folder / f"run-{attack.number}", list[int | None]()
     for moment in attack.moments:
         with started(run) as process:
-            _wait_for(lambda: (run / "config.yaml").is_file(), process)
-            time.sleep(moment * seconds)
+            whole, rest = divmod(moment * STEPS, 1)
+            _wait_for(lambda: (run / "config.yaml").is_file() and _steps(run) >= whole, process)
+            time.sleep(rest * seconds / STEPS)
             if attack.aimed:
                 _wait_for(lambda: any(run.glob("checkpoints/.tmp-*")), process)
             process.send_signal(attack.signal)
@@ -185,6 +187,12 @@ def _status(process: subprocess.Popen[bytes]) -> int | None:
     except subprocess.TimeoutExpired:
         process.kill()
         return None
+
+
+def _steps(run: Path) -> int:
+    """The steps that a run has taken, and written down."""
+    metrics = run / "metrics.jsonl"
+    return metrics.read_bytes().count(b"\n") if metrics.is_file() else 0
 
 
 def _wait_for(happened: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:

@@ -72,7 +72,7 @@ def test_every_sampled_token_is_trained_once_and_none_is_encoded_again(
     else:
         with many(options["command"], tmp_path) as run:
             monkeypatch.setattr("agent_r1_gateway.env.function_named", lambda name: run)
-            _, counts = played(script_for(client), tasks, function="a:client")
+            _, counts = played(script_for(client), tasks, function="a:client", workers=0)
     print(name, counts)
     assert counts.episodes == episodes
     assert counts.trained_once == counts.sampled > 0
