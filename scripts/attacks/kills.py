@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +158,7 @@ def _killed(attack: Attack, folder: Path, seconds: float) -> tuple[list[int | No
     for moment in attack.moments:
         with started(run) as process:
             whole, rest = divmod(moment * STEPS, 1)
-            _wait_for(lambda: (run / "config.yaml").is_file() and _steps(run) >= whole, process)
+            _wait_for(partial(_has_taken, run, whole), process)
             time.sleep(rest * seconds / STEPS)
             if attack.aimed:
                 _wait_for(lambda: any(run.glob("checkpoints/.tmp-*")), process)
@@ -189,10 +190,11 @@ def _status(process: subprocess.Popen[bytes]) -> int | None:
         return None
 
 
-def _steps(run: Path) -> int:
-    """The steps that a run has taken, and written down."""
+def _has_taken(run: Path, steps: float) -> bool:
+    """Whether a run has begun, taken so many steps, and written them down."""
     metrics = run / "metrics.jsonl"
-    return metrics.read_bytes().count(b"\n") if metrics.is_file() else 0
+    written = metrics.read_bytes().count(b"\n") if metrics.is_file() else 0
+    return (run / "config.yaml").is_file() and written >= steps
 
 
 def _wait_for(happened: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
