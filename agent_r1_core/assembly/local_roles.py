@@ -207,7 +207,7 @@ class LocalLearner:
         return logprobs
 
     async def snapshot(self) -> Mapping[str, Tensor]:
-        return self.learner.policy.snapshot()
+        return self.learner.policy.weights()
 
     def save_policy(self, folder: Path) -> None:
         self.learner.policy.save(folder)

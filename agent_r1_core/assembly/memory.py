@@ -10,6 +10,7 @@ root are the parameters of the largest layer and of all that is outside the laye
     L > 1: gathered while computing         2 W layer + 4 root                   a layer, the next; all networks' roots
            gradients before they are shared (W + 4) layer + 4 root
     L = 1: bfloat16 copies of the weights   2 N                                  made by autocast, kept for a pass
+    one process with LoRA: merged weights   4 N                                  while the engine takes them
     head                                    (4 + W) head, its gradient on the way, and three chunks of logits
     activations of a micro-batch            W tokens (4 intermediate + A hidden) layers
         recomputed                          tokens (4 hidden layers + W (4 intermediate + A hidden))
@@ -39,8 +40,8 @@ _FLOAT32 = 4
 _AROUND = {2: 16, 4: 9}
 """By the width: activations of a layer per token beside the feed-forward part, in hidden sizes: norms, queries, keys,
 values, attention. Counted in Qwen2."""
-_LOGITS = 3 * 2**24
-"""Numbers in the chunks of logits that the head holds at once (learning/head.py)."""
+_LOGITS = {2: 2**27, 4: 2**24}
+"""By the width: numbers in a chunk of logits on the device that has it, a GPU and a CPU (learning/head.py)."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +72,20 @@ class LearnerLoad:
     offload: bool = False
     """`training.cpu_offload`."""
 
+    @property
+    def handed(self) -> float:
+        """Bytes of the weights that one process makes for its engine: merged ones, where there are adapters."""
+        return 0.0 if self.rank is None else float(_FLOAT32 * self.size.parameters)
+
     def uses(self) -> list[Use]:
         """What one rank's device holds at the peak of an update."""
         size, lora = self.size, self.rank is not None
         head = (self.width if lora else _FLOAT32 + self.width) * size.head
+        chunk = min(_LOGITS[self.width], self.tokens * size.head // size.hidden)
         return [
             *([] if self.offload else self._state()),
             *(self._gathered() if self.ranks > 1 or self.offload else self._copies()),
-            Use("logits in chunks, and the head's gradient", _FLOAT32 * _LOGITS + head),
+            Use("logits in chunks, and the head's gradient", 3 * _FLOAT32 * chunk + head),
             Use("activations of one micro-batch, about", self._activations()),
         ]
 
@@ -160,12 +167,12 @@ def total(uses: Iterable[Use]) -> float:
     return sum(use.bytes for use in uses)
 
 
-def peak(learner: Iterable[Use], worker: Iterable[Use], *, turns: bool) -> float:
-    """Bytes at the peak of a card that has both roles; with `turns` the engine sleeps while the learner computes."""
+def peak(learner: Iterable[Use], worker: Iterable[Use], *, turns: bool, handed: float = 0.0) -> float:
+    """Bytes at the peak of a card that has both roles; with `turns` the engine sleeps while the learner computes.
+    `handed`: of weights on their way to an engine that is awake again."""
     learner, worker = list(learner), list(worker)
-    if not turns:
-        return total(learner) + total(worker)
-    return max(total(learner), sum(use.lasting for use in learner) + total(worker))
+    served = sum(use.lasting for use in learner) + total(worker) + handed
+    return max(total(learner) + (0 if turns else total(worker)), served)
 
 
 @dataclass(frozen=True)
@@ -184,7 +191,8 @@ class MemoryPlan:
     def lines(self) -> list[str]:
         """The placement, a line per use, in GiB, and one for what each kind of device needs."""
         learner, worker = self.learner.uses(), self.worker.uses()
-        both = peak(learner, worker, turns=self.turns)
+        handed = self.learner.handed if self.placement == "together" else 0.0
+        both = peak(learner, worker, turns=self.turns, handed=handed)
         how = "at the peak, since engine and learner take turns" if self.turns else "in total"
         if self.placement == "together":
             return [*_lines(learner), *_lines(worker), _line(how, both)]

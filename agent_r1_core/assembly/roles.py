@@ -120,7 +120,7 @@ class LearnerRole(Protocol):
         action, with a number for each prompt. It changes nothing."""
 
     async def snapshot(self) -> Weights:
-        """The policy's weights as they are now; later updates do not change them."""
+        """The policy's weights as they are now, to be read before the next update, which may write into them."""
 
     def save_policy(self, folder: Path) -> None:
         """Write the policy's configuration and weights in Hugging Face format.

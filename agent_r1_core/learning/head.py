@@ -13,8 +13,9 @@ from transformers import PreTrainedModel
 
 from agent_r1_core.errors import ModelError
 
-_CHUNK = 2**24
-"""Logits at a time: 64 MiB in float32; a pass holds two or three times that."""
+_CHUNK = {"cpu": 2**24, "cuda": 2**27}
+"""Logits at a time, .06 and .5 GiB in float32; a pass holds two or three times that. Every chunk reads all weights of
+the head and adds to their gradient, which few rows do not make worth while on a GPU."""
 _LEAST = -1e6
 """Stands for the log-prob -inf: exp of it is 0."""
 
@@ -40,7 +41,7 @@ class Head:
         Returns:
             float32 [k] and [k], nats.
         """
-        chunk = max(64, _CHUNK // self.vocabulary)
+        chunk = max(64, _CHUNK[hidden.device.type] // self.vocabulary)
         if self.scale is not None and type(self.linear) is nn.Linear:
             scale = self.scale / temperature
             outputs: tuple[Tensor, Tensor] = _LinearLogprobs.apply(

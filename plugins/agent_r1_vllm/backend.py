@@ -19,7 +19,7 @@ from agent_r1_core import EngineBackend, EngineLimits, Generation, Request, Samp
 from agent_r1_core.contracts.engine import context_digest
 from agent_r1_core.errors import EngineError
 from agent_r1_vllm.arguments import check_machine, engine_arguments
-from agent_r1_vllm.environment import starting
+from agent_r1_vllm.environment import multiply_exactly, starting
 from agent_r1_vllm.weights import handed_over, weights_of_folder
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ class VllmBackend(EngineBackend):
         config = self._config
         torch.set_num_threads(self._threads)
         check_machine(model, config)
-        self._known = weights_of_folder(model.folder)
+        self._known, self._dtype = weights_of_folder(model.folder), model.dtype
+        if (model.device, model.dtype) == ("cuda", "float32"):
+            multiply_exactly()
         eager_cpu = model.device == "cpu" and config.enforce_eager is not False
         with starting(separate=self._separate, eager_cpu=eager_cpu, threads=self._threads):
             with working("starting vLLM"):
@@ -108,8 +110,7 @@ class VllmBackend(EngineBackend):
             EngineError: the weights do not fit the model; the engine keeps the old ones.
         """
         checked = self._known.checked(weights)
-        transfer: AbstractContextManager[Any] = handed_over(checked) if self._separate else nullcontext(checked)
-        with transfer as source:
+        with self._within_reach(checked) as source:
             # Paused first: a step between new weights and dropped caches would mix the two.
             self._call("pause_scheduler", "keep", True)
             if self._asleep:
@@ -139,6 +140,10 @@ class VllmBackend(EngineBackend):
         self._llm.engine_core.shutdown()
         for process in self._processes:
             process.join(_JOIN_TIMEOUT)
+
+    def _within_reach(self, weights: Mapping[str, Tensor]) -> AbstractContextManager[Any]:
+        """What vLLM's workers load new weights from."""
+        return handed_over(weights, self._dtype) if self._separate else nullcontext(weights)
 
     def _answer(self, output: Any) -> Generation | EngineError:
         """The result or the error of a request, from vLLM's finished `RequestOutput`."""

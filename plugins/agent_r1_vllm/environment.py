@@ -22,6 +22,12 @@ import numpy as np
 import torch
 
 
+def multiply_exactly() -> None:
+    """Have Triton multiply float32 as float32, in kernels that this process and its children compile from now on: its
+    default on CUDA is TF32, whose log-probs differ from the learner's by more than rounding."""
+    os.environ.setdefault("TRITON_F32_DEFAULT", "ieee")
+
+
 @contextmanager
 def starting(*, separate: bool, eager_cpu: bool, threads: int) -> Iterator[None]:
     """Set up the process to import vLLM and make an engine, in a thread that does nothing else.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from agent_r1_core.engines.weights import KnownWeights
+from agent_r1_core.engines.weights import DTYPES, KnownWeights
 from agent_r1_core.errors import EngineError
 from agent_r1_core.opening import check_folder, read_json
 
@@ -43,12 +44,22 @@ def weights_of_folder(folder: str) -> KnownWeights:
 
 
 @contextmanager
-def handed_over(weights: Mapping[str, Tensor]) -> Iterator[str]:
-    """A safetensors file with the weights, in memory if the system offers that; removed at the end."""
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(
-        prefix="agent-r1-", dir=memory if memory.is_dir() and os.access(memory, os.W_OK) else None
-    ) as folder:
+def handed_over(weights: Mapping[str, Tensor], dtype: str) -> Iterator[str]:
+    """A safetensors file with the weights, removed at the end: in memory, if the system has room for them there.
+    Matrices are in the precision of the engine, which would round them itself; vectors are as they came."""
+    kinds = {name: DTYPES[dtype] if tensor.dim() > 1 else tensor.dtype for name, tensor in weights.items()}
+    rounded = {name: tensor.detach().to("cpu", kinds[name]).contiguous() for name, tensor in weights.items()}
+    size = sum(tensor.nbytes for tensor in rounded.values())
+    with tempfile.TemporaryDirectory(prefix="agent-r1-", dir=_memory(size)) as folder:
         path = Path(folder) / "weights.safetensors"
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, path)
+        save_file(rounded, path)
+        del rounded
         yield str(path)
+
+
+def _memory(size: int) -> Path | None:
+    """Where the system keeps files in memory; None without room for so many bytes: containers often have 64 MiB."""
+    memory = Path("/dev/shm")
+    if not (memory.is_dir() and os.access(memory, os.W_OK)):
+        return None
+    return memory if shutil.disk_usage(memory).free > 1.05 * size else None

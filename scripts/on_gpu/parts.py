@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,8 @@ from xml.etree import ElementTree
 from on_gpu.summary import Result
 
 Words = list[str | Path]
+LAST_WORDS = 20.0
+"""Seconds that an interrupted part has to write its report."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,9 @@ def run(name: str, plan: Plan, seconds: float) -> Result:
             outcome = f"failed with exit status {status}" if status else "passed"
         except subprocess.TimeoutExpired:
             outcome = f"cut after {seconds:.0f} s"
+            with suppress(subprocess.TimeoutExpired):  # an interrupted pytest still writes what it found
+                os.killpg(process.pid, signal.SIGINT)
+                process.wait(LAST_WORDS)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -91,14 +97,15 @@ def run(name: str, plan: Plan, seconds: float) -> Result:
 def _tests_told(path: Path) -> str:
     """Of a file of pytest's `--junitxml`: counts, then every test that failed, and every reason for skipping some."""
     failed, skipped = list[str](), Counter[str]()
-    cases = list(ElementTree.parse(path).iter("testcase"))
-    for case in cases:
+    report = ElementTree.parse(path)
+    for case in report.iter("testcase"):
         for found in (one for one in case if one.tag in ("failure", "error", "skipped")):
             reason = (found.get("message") or "no reason given").splitlines()[0]
             if found.tag == "skipped":
                 skipped[reason] += 1
             else:
                 failed.append(f"- FAILED `{case.get('classname')}::{case.get('name')}`: {reason}")
-    passed = len(cases) - len(failed) - skipped.total()
+    ended = sum(int(suite.get("tests", 0)) for suite in report.iter("testsuite"))  # an interrupted one is a case, too
+    passed = ended - len(failed) - skipped.total()
     counts = f"{passed} passed, {len(failed)} failed, {skipped.total()} skipped"
     return "\n".join([counts, "", *failed, *(f"- skipped {n}: {why}" for why, n in skipped.items())]).strip()

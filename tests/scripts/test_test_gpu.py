@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -66,3 +67,22 @@ def test_a_checkout_runs_uninstalled_with_the_wheels_that_are_missing(
     here, path, points = done.stdout.split()
     assert (here, Path(path).parent) == ("7", tmp_path / "site")
     assert int(points) == len(list((root / "plugins").glob("*/plugin.py")))
+
+
+@pytest.mark.slow
+def test_a_part_that_is_cut_tells_what_it_had_found(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(root / "scripts"))
+    from on_gpu import parts
+
+    (tmp_path / "test_two.py").write_text(
+        "import pathlib, time\ndef test_one(): pass\n"
+        f"def test_long():\n    pathlib.Path({str(tmp_path / 'begun')!r}).touch()\n    time.sleep(600)\n"
+    )
+    command = ["-m", "pytest", "-p", "no:cacheprovider", "--junitxml", tmp_path / "tests.xml", tmp_path / "test_two.py"]
+    monkeypatch.setitem(parts.PARTS, "tests", lambda plan: command)
+    result = parts.run("tests", parts.Plan(tmp_path, tmp_path, "cpu", True, os.environ), 15)
+    assert (tmp_path / "begun").exists()
+    assert result.outcome == "cut after 15 s"
+    assert "1 passed, 0 failed" in result.told

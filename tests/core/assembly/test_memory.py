@@ -39,7 +39,8 @@ SIZE = ModelSize(
     kv_heads=2,
     head_size=5,
 )
-LOGITS = 4 * 3 * 2**24
+LOGITS = 4 * 3 * 8 * 30
+"""Of eight tokens."""
 
 
 def by_name(load: LearnerLoad | RolloutLoad) -> dict[str, float]:
@@ -89,6 +90,8 @@ def test_one_process_holds_everything_whole() -> None:
     assert recomputed["activations of"] == 8 * (2 * 3 * 4 * 10 + 2 * (4 * 30 + 16 * 10))
     exact = by_name(LearnerLoad(SIZE, tokens=8, width=4))
     assert exact["the weights"] == 0
+    most = [by_name(LearnerLoad(SIZE, tokens=10**8, width=width))["logits in"] for width in (2, 4)]
+    assert most == [12 * 2**27 + 300 * 6, 12 * 2**24 + 300 * 8], "a chunk on a GPU, and on a CPU"
     assert exact["activations of"] == 8 * 3 * 4 * (4 * 30 + 9 * 10)
 
 
@@ -181,11 +184,13 @@ def test_the_gpus_of_a_worker_share_its_weights_and_its_heads() -> None:
 
 
 def test_roles_on_one_device_take_turns_or_add_up() -> None:
-    learner, worker = LearnerLoad(SIZE, 8, reference=True).uses(), RolloutLoad(SIZE, 6, 50).uses()
+    learner, worker = LearnerLoad(SIZE, 80, reference=True).uses(), RolloutLoad(SIZE, 6, 50).uses()
     assert peak(learner, worker, turns=False) == total(learner) + total(worker)
     assert peak(learner, worker, turns=True) == total(learner)
     large = RolloutLoad(SIZE, 6, 10**7).uses()
     assert peak(learner, large, turns=True) == 12_000 + 4_000 + total(large), "weights, moments and reference stay"
+    assert peak(learner, large, turns=True, handed=LearnerLoad(SIZE, 8, rank=2).handed) == 20_000 + total(large)
+    assert LearnerLoad(SIZE, 8).handed == 0, "an engine in this process reads the policy's own weights"
 
 
 @pytest.mark.parametrize("width", [2, 4])

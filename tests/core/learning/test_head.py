@@ -45,7 +45,7 @@ def gradients(outputs: tuple[Tensor, Tensor], leaves: list[Tensor], entropy: boo
 def test_it_is_the_formula(
     bias: bool, config: dict[str, float], factor: float, precision: str, entropy: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(head, "_CHUNK", 64 * VOCABULARY)
+    monkeypatch.setitem(head._CHUNK, "cpu", 64 * VOCABULARY)
     torch.manual_seed(0)
     linear = nn.Linear(WIDTH, VOCABULARY, bias=bias)
     hidden = torch.randn(TOKENS, WIDTH, requires_grad=True)
@@ -66,7 +66,7 @@ def test_it_is_the_formula(
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
 @pytest.mark.parametrize("chunk", [2**24, 1])
 def test_capped_logits_keep_to_autograd(chunk: int, temperature: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(head, "_CHUNK", chunk)
+    monkeypatch.setitem(head._CHUNK, "cpu", chunk)
     linear = nn.Linear(WIDTH, VOCABULARY, bias=False)
     hidden = torch.randn(TOKENS, WIDTH, requires_grad=True)
     ids = torch.randint(VOCABULARY, (TOKENS,))

@@ -6,8 +6,10 @@ import asyncio
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +18,9 @@ import pytest
 import torch
 from agent_r1_vllm.backend import VllmBackend
 from agent_r1_vllm.engine import VllmEngine
+from agent_r1_vllm.weights import handed_over
 from pydantic import ValidationError
+from safetensors.torch import load_file
 
 from agent_r1_core.contracts.engine import EngineModel
 from agent_r1_core.errors import EngineError
@@ -49,6 +53,28 @@ def test_new_weights_have_their_version_before_a_sleeping_engine_goes_on(monkeyp
     assert [one.split()[0] for one in done] == [
         "sleep", "pause_scheduler", "wake_up", "collective_rpc", "set_weight_version", "wake_up", "resume_scheduler"
     ]  # fmt: skip
+
+
+def test_weights_travel_in_the_engines_precision_and_where_there_is_room(monkeypatch):
+    weights = {"matrix": torch.full((3, 5), 1 / 3), "vector": torch.full((7,), 1 / 3)}
+    for free, in_memory in ((2**20, True), (50, False)):
+        monkeypatch.setattr(shutil, "disk_usage", lambda path, free=free: SimpleNamespace(free=free))
+        with handed_over(weights, "bfloat16") as path:
+            found = load_file(path)
+        assert path.startswith("/dev/shm/") == in_memory
+        assert torch.equal(found["matrix"], weights["matrix"].to(torch.bfloat16))
+        assert torch.equal(found["vector"], weights["vector"])
+        assert not Path(path).exists()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_float32_on_a_gpu_is_multiplied_as_float32(folder, dtype, monkeypatch):
+    monkeypatch.delenv("TRITON_F32_DEFAULT", raising=False)
+    monkeypatch.setattr("agent_r1_vllm.backend.check_machine", lambda model, config: None)
+    monkeypatch.setattr("agent_r1_vllm.backend.starting", lambda **options: pytest.fail("enough"))
+    with pytest.raises(pytest.fail.Exception):
+        VllmBackend(VllmEngine.Config()).open(EngineModel(folder(), dtype, "cuda"))
+    assert os.environ.get("TRITON_F32_DEFAULT") == ("ieee" if dtype == "float32" else None)
 
 
 @pytest.mark.parametrize(
