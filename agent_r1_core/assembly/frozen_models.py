@@ -1,0 +1,68 @@
+"""Frozen models: those of a run that never learn, because they play along in its environment or rewards ask them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from agent_r1_core.chat import ChatTokenizer, Conversation
+from agent_r1_core.contracts.engine import Engine, EngineModel, Request, Sampling
+from agent_r1_core.contracts.reward import Reply
+
+if TYPE_CHECKING:
+    from agent_r1_core.assembly.blueprint import Blueprint
+    from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.rollout import WeightedReward
+    from agent_r1_core.trajectory import Message
+
+
+def frozen_names(resolved: ResolvedConfig) -> set[str]:
+    """The names, as in `model.name` or `start`, of the models that play along or that rewards ask."""
+    env: Any = resolved.registry.load("env", resolved.config.env.name).cls
+    rewards = [(resolved.registry.load("reward", one.name).cls, one.config) for one in resolved.config.rewards]
+    named = [env.frozen_model(resolved.config.env.config), *(cls.frozen_model(config) for cls, config in rewards)]
+    return {name for name in named if name is not None}
+
+
+class FrozenModels:
+    """The engines of the frozen models, one for each model."""
+
+    def __init__(self, blueprint: Blueprint, make_engine: Callable[[], Engine]) -> None:
+        self._blueprint = blueprint
+        self._make_engine = make_engine
+        self._engines: dict[str, tuple[Engine, EngineModel]] = {}
+
+    @property
+    def engines(self) -> list[tuple[Engine, EngineModel]]:
+        return list(self._engines.values())
+
+    def opponent(self) -> Engine | None:
+        """The engine of the model that plays along, if one does; raises as `Blueprint.frozen_model`."""
+        model = self._blueprint.frozen_opponent()
+        return None if model is None else self._engine(model)
+
+    def connect(self, rewards: Sequence[WeightedReward]) -> None:
+        """Let rewards ask their models; raises as `Blueprint.frozen_model`."""
+        for reward in (weighted.reward for weighted in rewards):
+            name = reward.frozen_model(reward.config)
+            if name is not None and reward.scope != "group":  # groups are scored where no engine is
+                model = self._blueprint.frozen_model(name)
+                reward.connect(partial(_ask, self._engine(model), model.tokenizer))
+
+    def _engine(self, model: EngineModel) -> Engine:
+        if model.folder not in self._engines:
+            self._engines[model.folder] = self._make_engine(), model
+        return self._engines[model.folder][0]
+
+
+async def _ask(engine: Engine, tokenizer: ChatTokenizer, messages: Sequence[Message], sampling: Sampling) -> Reply:
+    conversation = Conversation(tokenizer)
+    if conversation.is_quick(messages):
+        conversation.observe(messages)
+    else:
+        await asyncio.to_thread(conversation.observe, messages)
+    ids = tuple(conversation.context)
+    said = (await engine.generate(Request(ids, sampling, seed=0, stop_ids=tokenizer.eos_ids))).ids
+    return Reply(tokenizer.decode(said[:-1] if said[-1] in tokenizer.eos_ids else said), len(ids), len(said))
