@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agent_r1_core.chat import ChatTokenizer, Conversation
 from agent_r1_core.contracts.engine import Engine, EngineModel, Request, Sampling
 from agent_r1_core.contracts.reward import Reply
+from agent_r1_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.blueprint import Blueprint
@@ -44,12 +45,20 @@ class FrozenModels:
         return None if model is None else self._engine(model)
 
     def connect(self, rewards: Sequence[WeightedReward]) -> None:
-        """Let rewards ask their models; raises as `Blueprint.frozen_model`."""
+        """Let rewards ask their models.
+
+        Raises:
+            ConfigError: a reward that compares groups names one; or as `Blueprint.frozen_model`.
+            ModelError, RunError: as `Blueprint.frozen_model`.
+        """
         for reward in (weighted.reward for weighted in rewards):
             name = reward.frozen_model(reward.config)
-            if name is not None and reward.scope != "group":  # groups are scored where no engine is
-                model = self._blueprint.frozen_model(name)
-                reward.connect(partial(_ask, self._engine(model), model.tokenizer))
+            if name is None:
+                continue
+            if reward.scope == "group":
+                raise ConfigError(f"reward {reward.name} compares groups, which are scored where no frozen model is")
+            model = self._blueprint.frozen_model(name)
+            reward.connect(partial(_ask, self._engine(model), model.tokenizer))
 
     def _engine(self, model: EngineModel) -> Engine:
         if model.folder not in self._engines:
