@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 
 def frozen_names(resolved: ResolvedConfig) -> set[str]:
     """The names, as in `model.name` or `start`, of the models that play along or that rewards ask."""
-    env: Any = resolved.registry.load("env", resolved.config.env.name).cls
-    rewards = [(resolved.registry.load("reward", one.name).cls, one.config) for one in resolved.config.rewards]
-    named = [env.frozen_model(resolved.config.env.config), *(cls.frozen_model(config) for cls, config in rewards)]
-    return {name for name in named if name is not None}
+    named = [("env", resolved.config.env), *(("reward", one) for one in resolved.config.rewards)]
+    classes: list[tuple[Any, Any]] = [(resolved.registry.load(kind, one.name).cls, one.config) for kind, one in named]
+    return {name for cls, config in classes if (name := cls.frozen_model(config)) is not None}
 
 
 class FrozenModels:
