@@ -47,7 +47,7 @@ class Blueprint:
         """The Hugging Face folder with the policy's first weights."""
         return self.checkpoint.policy if self.checkpoint is not None else self.model.folder
 
-    def frozen_model(self) -> EngineModel | None:
+    def frozen_opponent(self) -> EngineModel | None:
         """The model that plays along in the recipe's environment, if one does; it reads the policy's ids.
 
         Raises:
@@ -57,14 +57,24 @@ class Blueprint:
         resolved = self.resolved
         env: Any = resolved.registry.load("env", resolved.config.env.name).cls
         name = env.frozen_model(resolved.config.env.config)
-        if name is None:
-            return None
-        if name == "start" and self.model.run is not None and not self.learning:
-            raise ConfigError("`start` is the model that a training begins with; to evaluate a run, name the opponent")
-        folder = self.model.folder if name == "start" else find_model(name).folder
-        if name != "start" and ChatTokenizer.from_folder(folder).raw.get_vocab() != self.tokenizer.raw.get_vocab():
+        model = None if name is None else self.frozen_model(name)
+        if model is not None and model.tokenizer.raw.get_vocab() != self.tokenizer.raw.get_vocab():
             raise ConfigError(f"{name} reads other ids than the policy; let a model with the same tokenizer play along")
-        return replace(self.engine_model(), folder=str(folder))
+        return model
+
+    def frozen_model(self, name: str) -> EngineModel:
+        """A model that never learns, with its own tokenizer: a name as in `model.name`, or `start`.
+
+        Raises:
+            ConfigError: nothing says which model `start` is.
+            ModelError, RunError: it is not available.
+        """
+        if name == "start" and self.model.run is not None and not self.learning:
+            raise ConfigError(
+                "`start` is the model that a training begins with; to evaluate a run, name the opponent, or the judge"
+            )
+        folder = self.model.folder if name == "start" else find_model(name).folder
+        return replace(self.engine_model(), folder=str(folder), tokenizer=ChatTokenizer.from_folder(folder))
 
     def engine_model(self) -> EngineModel:
         """The model as an engine is given it. A worker that is started late may find its checkpoint pruned; it can do

@@ -19,6 +19,7 @@ from agent_r1_core.assembly.components import (
     make_tool_rewards,
     make_tools,
 )
+from agent_r1_core.assembly.frozen_models import FrozenModels
 from agent_r1_core.assembly.roles import check_version
 from agent_r1_core.assembly.task_sets import tool_resources
 from agent_r1_core.rollout import Collector, RolloutSettings
@@ -67,18 +68,24 @@ def local_roles(blueprint: Blueprint) -> tuple[LocalRollouts, LocalLearner | Non
 
 def local_rollouts(blueprint: Blueprint) -> LocalRollouts:
     """Rollouts in this process; raises as `Site.make_roles`."""
-    resolved, frozen = blueprint.resolved, blueprint.frozen_model()
-    engine = resolved.make("engine", resolved.config.engine)
-    second = None if frozen is None else (resolved.make("engine", resolved.config.engine), frozen)
-    stages = {name: _stage(name, blueprint, engine, second and second[0]) for name in blueprint.stages}
-    return LocalRollouts(engine, stages, blueprint.engine_model(), second)
+    resolved = blueprint.resolved
+
+    def make_engine() -> Engine:
+        engine: Engine = resolved.make("engine", resolved.config.engine)
+        return engine
+
+    engine, frozen = make_engine(), FrozenModels(blueprint, make_engine)
+    stages = {name: _stage(name, blueprint, engine, frozen) for name in blueprint.stages}
+    return LocalRollouts(engine, stages, blueprint.engine_model(), frozen.engines)
 
 
-def _stage(name: str, blueprint: Blueprint, engine: Engine, frozen: Engine | None) -> Stage:
+def _stage(name: str, blueprint: Blueprint, engine: Engine, frozen: FrozenModels) -> Stage:
     """The stage of the task set `name`, with a collector over the shared engines."""
     resolved, config = blueprint.resolved, blueprint.resolved.config
     options = config.engine.config
     tools = make_tools(resolved, options.max_episodes, blueprint.wrap_tool)
+    rewards = make_rewards(resolved)
+    frozen.connect(rewards)
     settings = RolloutSettings(
         make_env=make_env(resolved),
         make_timeout=config.env.config.timeout,
@@ -86,7 +93,7 @@ def _stage(name: str, blueprint: Blueprint, engine: Engine, frozen: Engine | Non
         tool_format=make_tool_format(resolved),
         context=make_context(resolved),
         examples=blueprint.examples,
-        rewards=make_rewards(resolved),
+        rewards=rewards,
         tool_rewards=make_tool_rewards(resolved),
         max_episodes=options.max_episodes,
         sampling=options.sampling,
@@ -96,7 +103,7 @@ def _stage(name: str, blueprint: Blueprint, engine: Engine, frozen: Engine | Non
         model=config.model.name,
     )
     resources = tool_resources(resolved, blueprint.sets, name, blueprint.tokenizer.name)
-    return Stage(tools, resources, Collector(engine, blueprint.tokenizer, settings, frozen))
+    return Stage(tools, resources, Collector(engine, blueprint.tokenizer, settings, frozen.opponent()))
 
 
 class LocalRollouts:
@@ -105,7 +112,7 @@ class LocalRollouts:
     Args:
         stages: by the name of the task set.
         model: what the engine starts with.
-        frozen: an engine whose weights never change, for environments in which a frozen model plays along.
+        frozen: engines whose weights never change, for frozen models.
     """
 
     def __init__(
@@ -113,11 +120,11 @@ class LocalRollouts:
         engine: Engine,
         stages: Mapping[str, Stage],
         model: EngineModel,
-        frozen: tuple[Engine, EngineModel] | None = None,
+        frozen: Sequence[tuple[Engine, EngineModel]] = (),
     ) -> None:
         self.engine = engine
         self.stages = stages
-        self._engines = [(engine, model), *([] if frozen is None else [frozen])]
+        self._engines = [(engine, model), *frozen]
         self._version: int | None = None
         """The version of the served weights; None before the first."""
 

@@ -14,7 +14,7 @@ root are the parameters of the largest layer and of all that is outside the laye
     head                                    (4 + W) head, its gradient on the way, and three chunks of logits
     activations of a micro-batch            W tokens (4 intermediate + A hidden) layers
         recomputed                          tokens (4 hidden layers + W (4 intermediate + A hidden))
-    rollout worker with G GPUs, each        W N / G + W tokens in flight x kv_width / G
+    rollout worker with G GPUs, each        W N / G + W tokens in flight x kv_width / G, again for each frozen model
 
 A, what a layer keeps beside its feed-forward part, is 16 in bfloat16, where norms and hidden states between layers stay
 in float32, and 9 in float32. Peaks of single uses are added up though they need not coincide. Not counted: the CUDA
@@ -24,11 +24,13 @@ second copy of a real model's weights, in oneDNN's layout, with which the embedd
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from agent_r1_core.assembly.frozen_models import frozen_names
 from agent_r1_core.assembly.model_size import ModelSize
 from agent_r1_core.assembly.model_source import find_local_model
 
@@ -187,12 +189,16 @@ class MemoryPlan:
     devices (`separate`), or shares them with the other role (`colocated`)."""
     turns: bool = False
     """Whether the engine sleeps while the learner computes: `engine.sleep_mode`."""
+    frozen: tuple[RolloutLoad, ...] = ()
+    """Of the frozen models beside the policy, whose engines do not sleep; a judge's texts count as an episode's."""
 
     def lines(self) -> list[str]:
         """The placement, a line per use, in GiB, and one for what each kind of device needs."""
         learner, worker = self.learner.uses(), self.worker.uses()
         handed = self.learner.handed if self.placement == "together" else 0.0
-        both = peak(learner, worker, turns=self.turns, handed=handed)
+        frozen = [replace(use, what=f"a frozen model: {use.what}") for load in self.frozen for use in load.uses()]
+        both = peak(learner, worker, turns=self.turns, handed=handed) + total(frozen)
+        worker += frozen
         how = "at the peak, since engine and learner take turns" if self.turns else "in total"
         if self.placement == "together":
             return [*_lines(learner), *_lines(worker), _line(how, both)]
@@ -229,11 +235,27 @@ def estimate_memory(resolved: ResolvedConfig) -> list[str]:
     size = ModelSize.of_folder(source.folder)
     if size is None:
         return ["memory: no estimate for this model (its weights are not safetensors, or its shape is unusual)"]
-    return memory_plan(resolved, size).lines()
+    here, away = _frozen_models(resolved)
+    missing = [f"memory: without the frozen model {one}, whose size nothing here tells" for one in away]
+    return [*memory_plan(resolved, size, here).lines(), *missing]
 
 
-def memory_plan(resolved: ResolvedConfig, size: ModelSize) -> MemoryPlan:
-    """What the roles of a recipe hold, with a model of this size."""
+def _frozen_models(resolved: ResolvedConfig) -> tuple[list[ModelSize], list[str]]:
+    """The sizes of the recipe's frozen models, one for each folder, and the names of those without one."""
+    sizes: dict[Path, ModelSize] = {}
+    away = []
+    for name in sorted(frozen_names(resolved)):
+        source = find_local_model(resolved.config.model.name if name == "start" else name)
+        size = None if source is None else ModelSize.of_folder(source.folder)
+        if source is None or size is None:
+            away.append(name)
+        else:
+            sizes[source.folder] = size
+    return list(sizes.values()), away
+
+
+def memory_plan(resolved: ResolvedConfig, size: ModelSize, frozen: Sequence[ModelSize] = ()) -> MemoryPlan:
+    """What the roles of a recipe hold, with a model of this size, and with frozen ones."""
     config, distributed = resolved.config, resolved.config.distributed
     workers = max(distributed.rollout_workers, 1)
     roles = resolved.make("algorithm", config.algorithm).roles()
@@ -260,7 +282,8 @@ def memory_plan(resolved: ResolvedConfig, size: ModelSize) -> MemoryPlan:
         cache=None if cache is None else cache * _GIB,
     )
     placement = distributed.placement if distributed.used else "together"
-    return MemoryPlan(learner, worker, workers, placement, turns=getattr(engine, "sleep_mode", False))
+    others = tuple(replace(worker, size=one) for one in frozen)
+    return MemoryPlan(learner, worker, workers, placement, getattr(engine, "sleep_mode", False), others)
 
 
 def _lines(uses: Iterable[Use], whose: str = "") -> list[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from agent_r1_core.contracts.component import Component
 
 if TYPE_CHECKING:
-    from agent_r1_core.trajectory import Trajectory, Turn
+    from agent_r1_core.contracts.engine import Sampling
+    from agent_r1_core.trajectory import Message, Trajectory, Turn
 
 SCORE_TIMEOUT = 60.0
 """Seconds for one score, unless the recipe sets another time-out."""
@@ -33,6 +35,19 @@ class NotedScore(float):
         return noted
 
 
+@dataclass(frozen=True)
+class Reply:
+    """What a frozen model of the run says to a reward that asks it."""
+
+    text: str
+    prompt_tokens: int
+    completion_tokens: int
+
+
+Ask = Callable[["Sequence[Message]", "Sampling"], Awaitable[Reply]]
+"""Asks a frozen model of the run; raises EngineError where it cannot answer."""
+
+
 class RewardFn(Component):
     """Scores a turn, an episode or a group; sync or async.
 
@@ -54,6 +69,16 @@ class RewardFn(Component):
     scope: ClassVar[Literal["episode", "turn", "group"]] = "episode"
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     cap: ClassVar[float | None] = None
+
+    @classmethod
+    def frozen_model(cls, config: Any) -> str | None:
+        """The model that scores of a turn or an episode ask and that never learns: a name as in `model.name`, or
+        `start`, the model that the run began with; None: there is none."""
+        return None
+
+    def connect(self, ask: Ask) -> None:
+        """Keep `ask`, which asks the frozen model; it comes before the first score of a run or an evaluation."""
+        raise TypeError(f"reward {type(self).__name__} names a frozen_model and defines no connect(ask); add one")
 
     def score(self, trajectory: Trajectory) -> float | Awaitable[float]:
         """Outcome reward of a finished episode, including one that ran out of budget (its `answer` is then None)."""

@@ -14,7 +14,8 @@ from typing import Any, Generic, TypeVar
 
 import httpx2
 
-from agent_r1_core import ComponentConfig, RewardFn
+from agent_r1_core import ComponentConfig, EngineError, RewardFn, Sampling
+from agent_r1_core.contracts.reward import Ask
 from agent_r1_judges.config import JudgeConfig
 
 T = TypeVar("T")
@@ -68,6 +69,8 @@ class Asker:
     def __init__(self, config: ComponentConfig) -> None:
         assert isinstance(config, JudgeConfig)
         self._config = config
+        self.frozen: Ask | None = None
+        """Asks a frozen model in place of the address."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._known: OrderedDict[str, asyncio.Task[Verdict[Any]]] = OrderedDict()
 
@@ -124,7 +127,7 @@ class Asker:
             try:
                 async with self._room, asyncio.timeout(self._config.request_timeout):
                     status, headers, text = await self._send(content)
-            except (httpx2.HTTPError, TimeoutError) as error:
+            except (httpx2.HTTPError, EngineError, TimeoutError) as error:
                 problem = f"cannot be reached ({str(error) or type(error).__name__})"
                 continue
             if status != 200:
@@ -140,10 +143,13 @@ class Asker:
                 problem = f"gave no verdict: {error}; it said {_cut(text)}"
                 continue
             return Verdict(value, reply, spent.count, spent.prompt_tokens, spent.completion_tokens)
-        raise JudgeError(f"the judge at {self._config.address} {problem} ({spent})")
+        where = "the frozen judge" if self.frozen is not None else f"the judge at {self._config.address}"
+        raise JudgeError(f"{where} {problem} ({spent})")
 
     async def _send(self, content: bytes) -> tuple[int, httpx2.Headers, str]:
         """Status, headers and text of the answer; redirects are answers, too."""
+        if self.frozen is not None:
+            return 200, httpx2.Headers(), await _completion(self.frozen, json.loads(content))
         key = os.environ.get(self._config.key or "", "")
         headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
         url, body = f"{self._config.address.rstrip('/')}/chat/completions", bytearray()
@@ -153,6 +159,13 @@ class Asker:
                 if len(body) > _LARGEST:
                     raise httpx2.ReadError(f"its reply has more than {_LARGEST:,} bytes")
         return answer.status_code, answer.headers, body.decode(errors="replace")
+
+
+async def _completion(frozen: Ask, asked: dict[str, Any]) -> str:
+    """What a frozen model answers, as a chat completion."""
+    reply = await frozen(asked["messages"], Sampling(temperature=0, max_new_tokens=asked["max_tokens"]))
+    usage = {"prompt_tokens": reply.prompt_tokens, "completion_tokens": reply.completion_tokens}
+    return json.dumps({"choices": [{"message": {"content": reply.text}}], "usage": usage})
 
 
 def _reply(text: str, spent: _Attempts) -> str:

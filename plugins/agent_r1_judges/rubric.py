@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from agent_r1_core import ComponentConfig, NotedScore, Trajectory
-from agent_r1_judges.asking import AskingReward
+from agent_r1_core.contracts.reward import Ask
+from agent_r1_judges.asking import AskingReward, JudgeError
 from agent_r1_judges.case import METRICS, gold, judged_text, note_of, question, read_object
 from agent_r1_judges.config import JudgeConfig
 
@@ -35,6 +36,9 @@ class Judge(AskingReward):
         """By name: `{correct: {text: The answer is correct., weight: 2}, brief: One sentence.}`."""
         scale: int = Field(10, ge=1, le=100)
         """Grades are whole numbers from 0 to this."""
+        frozen: str | None = None
+        """Instead of an address: the model that judges in an engine of the run: `start`, the one that the run began
+        with, or a name as in `model.name`. Its `options` are `max_tokens` alone."""
 
         @field_validator("criteria", mode="before")
         @classmethod
@@ -42,6 +46,32 @@ class Judge(AskingReward):
             if not isinstance(given, dict):
                 return given
             return {name: {"text": one} if isinstance(one, str) else one for name, one in given.items()}
+
+        @model_validator(mode="after")
+        def _are_options_of_a_frozen_model(self) -> Self:
+            if self.frozen is not None and self.options.keys() != {"max_tokens"}:
+                raise ValueError("options: a frozen judge has max_tokens alone, and needs it")
+            return self
+
+        def programs(self) -> dict[str, str]:
+            return {} if self.frozen is not None else super().programs()
+
+        def unavailable(self) -> str | None:
+            return None if self.frozen is not None else super().unavailable()
+
+    @classmethod
+    def idle_options(cls, config: Any) -> dict[str, str]:
+        """Those of an address, where a frozen model judges."""
+        idle = ("address", "model", "key", "retries") if config.frozen is not None else ()
+        return dict.fromkeys(idle, "a frozen model judges, which would say the same again")
+
+    @classmethod
+    def frozen_model(cls, config: Any) -> str | None:
+        name: str | None = config.frozen
+        return name
+
+    def connect(self, ask: Ask) -> None:
+        self._asker.frozen = ask
 
     async def score(self, trajectory: Trajectory) -> float:
         """Between 0 and 1.
@@ -52,6 +82,8 @@ class Judge(AskingReward):
         text, right, config = judged_text(self.config, trajectory), gold(trajectory), self.config
         if text is None:
             return NotedScore(0.0, **({} if right is None else {"agreement": 1.0}))
+        if config.frozen is not None and self._asker.frozen is None:
+            raise JudgeError("there is no engine for the frozen judge here; train or evaluate with it")
         points = "\n".join(f"- {name}: {one.text}" for name, one in config.criteria.items())
         instructions = f"Grade what is judged by each criterion, from 0 (not at all) to {config.scale}:\n{points}"
         form = ", ".join(f'"{name}": 0 to {config.scale}' for name in config.criteria)

@@ -17,8 +17,8 @@ class PythonConfig(ComponentConfig):
 
     movable: ClassVar = frozenset({"python", "path"})
 
-    python: LocalPath
-    """The Python of an environment with `verifiers` 0.4 or later and the task set, e.g. `envs/verifiers/bin/python`."""
+    python: LocalPath = Field("envs/verifiers/bin/python", validate_default=True)
+    """The Python of an environment with `verifiers` 0.4 or later and the task set."""
     path: LocalPath | None = None
     """A folder with further task sets as modules; null: only those that are installed."""
     seconds: float = Field(50.0, gt=0)
@@ -36,7 +36,7 @@ def unavailable(config: Any) -> str | None:
         return None
     return (
         f"there is no {config.python}; run `python -m venv envs/verifiers && envs/verifiers/bin/pip install "
-        "'verifiers>=0.4'` and set python=envs/verifiers/bin/python"
+        "'verifiers>=0.4'`, or set python to one that has it"
     )
 
 

@@ -11,7 +11,8 @@ from planting import Runner, check_noticed, copied, plant, runner
 
 TESTS = (
     *("tests/laws", "tests/warm", "tests/yardstick", "tests/fixtures"),
-    "tests/plugins/ray_site/fake_workers.py",
+    *("tests/plugins/ray_site/fake_workers.py", "tests/plugins/conftest.py"),
+    *sorted({str(Path(one.by).parent) for one in MUTATIONS if one.by}),
 )
 LAWS = range(1, 14)
 
@@ -28,22 +29,26 @@ def copy(root: Path, tmp_path: Path) -> Iterator[Path]:
         yield folder
 
 
-def files_of(law: int, copy: Path) -> list[Path]:
-    found = sorted((copy / "tests" / "laws").glob(f"test_law_{law:02d}_*.py"))
-    assert found, f"law {law} has no test"
+def files_of(mutation: Mutation, copy: Path) -> list[Path]:
+    if mutation.by:
+        return [copy / mutation.by]
+    found = sorted((copy / "tests" / "laws").glob(f"test_law_{mutation.law:02d}_*.py"))
+    assert found, f"law {mutation.law} has no test"
     return found
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: f"law{mutation.law:02d}-{mutation.name}")
 def test_the_laws_test_sees_the_fault(mutation: Mutation, copy: Path, runs: Runner) -> None:
     plant(copy, mutation.file, mutation.old, mutation.new)
-    code, said = runs.run(copy, files_of(mutation.law, copy), mutation.tests, "-x")
-    check_noticed(code, said, "tests/laws/test_law_")
+    code, said = runs.run(copy, files_of(mutation, copy), mutation.tests, "-x")
+    check_noticed(code, said, mutation.by or "tests/laws/test_law_")
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_without_a_fault_the_same_tests_pass(law: int, copy: Path, runs: Runner) -> None:
-    chosen = sorted({mutation.tests for mutation in MUTATIONS if mutation.law == law})
-    assert chosen, f"law {law} has no planted fault"
-    code, said = runs.run(copy, files_of(law, copy), " or ".join(f"({tests})" for tests in chosen))
+    planted = [mutation for mutation in MUTATIONS if mutation.law == law]
+    assert planted, f"law {law} has no planted fault"
+    files = sorted({file for mutation in planted for file in files_of(mutation, copy)})
+    chosen = sorted({mutation.tests for mutation in planted})
+    code, said = runs.run(copy, files, " or ".join(f"({tests})" for tests in chosen))
     assert code == 0, said

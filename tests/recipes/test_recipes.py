@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from agent_r1_core.config import find_recipe, load_config, recipe_folders, recipe_names
+from agent_r1_core.plugins.trust import Trust
 
 NAMES = recipe_names(recipe_folders())
 NEEDS = {"hotpotqa-tiny": ["tasks.train.path=unread.json"]}
 """Overrides without which a recipe means a hub data set."""
+OURS = Trust(named=True)
+"""Some start programs: a server of tools, a Python with another package."""
 
 
 def test_the_recipes_that_the_documents_name_are_there() -> None:
@@ -24,12 +27,12 @@ def test_the_recipes_that_the_documents_name_are_there() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recipe_resolves_without_a_warning_and_is_read_back_equal(name: str, tmp_path: Path) -> None:
-    resolved = load_config(name)
+    resolved = load_config(name, trust=OURS)
     assert resolved.warnings == ()
     assert resolved.recipe == name.rpartition("/")[2]
     file = tmp_path / "config.yaml"
     file.write_text(resolved.yaml())
-    assert load_config(file).dump() == resolved.dump()
+    assert load_config(file, trust=OURS).dump() == resolved.dump()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -43,14 +46,14 @@ def test_a_recipe_opens_with_what_it_does_and_the_command_that_runs_it(name: str
         words = shlex.split(line.strip("# ").partition("(")[0]) if "agent-r1 train" in line else []
         overrides = [word for word in words if "=" in word]
         if overrides:
-            assert load_config(name, overrides).config
+            assert load_config(name, overrides, trust=OURS).config
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_shipped_recipe_sets_no_option_without_effect(name: str, root: Path, tmp_path: Path) -> None:
     """Values of shipped recipes are free to be idle; elsewhere the same file would be an error, so none may be."""
     shutil.copytree(root / "recipes", tmp_path / "recipes")
-    load_config(name, NEEDS.get(name, []), folders=[tmp_path / "recipes"])
+    load_config(name, NEEDS.get(name, []), folders=[tmp_path / "recipes"], trust=OURS)
 
 
 def test_training_and_evaluation_of_the_default_recipe_share_no_task() -> None:

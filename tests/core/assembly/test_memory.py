@@ -6,6 +6,7 @@ import copy
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -258,6 +259,21 @@ def test_a_recipe_says_what_each_role_holds(size: ModelSize) -> None:
     lora = memory_plan(load_config("default", ["model.lora.rank=4", "algorithm.kl_coef=0.1"]), size)
     assert lora.learner.rank == 4
     assert not lora.learner.reference, "the model below the adapters is the reference"
+
+
+def test_a_frozen_model_is_counted_once_beside_the_policy(size: ModelSize) -> None:
+    asked = "rewards=[{name: judge, frozen: tiny-worlds}, {name: exact_match}]"
+    lines = estimate_memory(load_config("calculator", [asked]))
+    other = ModelSize.of_folder(BUNDLED / "tiny-worlds")
+    assert other is not None
+    plan = memory_plan(load_config("calculator", [asked]), size, [other])
+    assert lines == plan.lines()
+    assert plan.frozen == (replace(plan.worker, size=other),)
+    in_all = total([*plan.learner.uses(), *plan.worker.uses(), *plan.frozen[0].uses()]) / 2**30
+    assert lines[-1] == f"memory: {in_all:8.2f} GiB  in total"
+    assert sum("a frozen model: " in line for line in lines) == 2
+    away = estimate_memory(load_config("calculator", [asked.replace("tiny-worlds", "nobody/nothing")]))
+    assert away[-1] == "memory: without the frozen model nobody/nothing, whose size nothing here tells"
 
 
 def test_a_recipe_deals_episodes_and_weights_to_its_workers(size: ModelSize) -> None:

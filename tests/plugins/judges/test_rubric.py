@@ -111,13 +111,12 @@ def test_no_answer_scores_nothing_and_asks_nobody(judge: ScriptedJudge) -> None:
         ((302, ""), "answered 302"),
     ],
 )
-def test_what_is_no_verdict_is_an_error_and_no_zero(judge: ScriptedJudge, said: Any, why: str) -> None:
-    judge.says = lambda request: said
+async def test_what_is_no_verdict_is_an_error_and_no_zero(judge: ScriptedJudge, said: Any, why: str) -> None:
+    judge.says, own = lambda request: said, reward(judge)
     with pytest.raises(JudgeError, match=why):
-        score(reward(judge), episode())
+        await own.score(episode())
     judge.says = lambda request: '{"correct": 10}'
-    own = reward(judge)
-    assert score(own, episode()) == 1, "nothing bad was kept"
+    assert await own.score(episode()) == 1, "nothing bad was kept"
 
 
 def test_a_busy_judge_is_asked_again_and_every_attempt_counts(judge: ScriptedJudge) -> None:

@@ -6,13 +6,10 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-from agent_r1_calculator.evaluator import evaluate
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
-
-from agent_r1_core import ToolError
 
 KEY = "a-very-secret-key"
 
@@ -44,7 +41,6 @@ DESCRIPTION: dict[str, Any] = {
             for name in ("key", "flaky", "busy", "away", "long", "slow", "near", "far")
         },
         "/unsafe": {"post": operation("unsafe")},
-        "/sum": {"get": operation("calculator", parameter("expression", required=True))},
     },
     "components": {
         "schemas": {"Note": NOTE, "Unused": {"type": "object"}},
@@ -78,11 +74,6 @@ def app(elsewhere: str = "") -> Starlette:
                 return JSONResponse({"error": f"broken for {KEY}"}, 500)
             case "long":
                 return Response(b"x" * (2 << 20), media_type="text/plain")
-            case "sum":
-                try:
-                    return PlainTextResponse(str(evaluate(request.query_params["expression"])))
-                except ToolError as error:
-                    return PlainTextResponse(str(error), 422)
             case "slow":
                 await asyncio.sleep(60)
             case "near":
@@ -91,7 +82,7 @@ def app(elsewhere: str = "") -> Starlette:
                 return RedirectResponse(f"{elsewhere}/key")
         return PlainTextResponse("done")
 
-    names = ("key", "flaky", "busy", "away", "long", "slow", "near", "far", "sum")
+    names = ("key", "flaky", "busy", "away", "long", "slow", "near", "far")
     routes = [Route(f"/{name}", answer) for name in names]
     routes += [Route("/unsafe", answer, methods=["POST"]), Route("/notes/{id}", note, methods=["GET", "PUT", "POST"])]
     routes.append(Route("/openapi.json", lambda request: JSONResponse(DESCRIPTION)))

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import random
+import runpy
 import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -176,9 +177,11 @@ def test_a_recipe_that_cannot_mean_what_it_says_is_refused(tmp_path: Path, optio
 
 
 @pytest.mark.slow
-def test_the_bundled_model_trains_with_an_api(api: tuple[str, Any], tmp_path: Path) -> None:
-    tool = f"tools=[{{name: openapi, url: '{api[0]}/openapi.json', operations: [calculator]}}]"
-    run = train("calculator", [tool, "training.steps=2", "evaluation.size=8", f"run.dir={tmp_path}"])
+def test_the_recipe_trains_the_bundled_model_with_its_api(root: Path, tmp_path: Path) -> None:
+    application = runpy.run_path(str(root / "recipes/openapi/calculator_api.py"))["app"]
+    with served(application) as address:
+        at = f"tools.0.url={address}/openapi.json"
+        run = train("openapi", [at, "training.steps=2", "evaluation.size=8", f"run.dir={tmp_path}"])
     rows = [row for row in run.metrics() if "reward/exact_match" in row]
     assert len(rows) == 2
     assert [(row["reward/exact_match"] > 0.3, row["tools/calculator/away"]) for row in rows] == [(True, 0.0)] * 2

@@ -22,18 +22,9 @@ from agent_r1_core import Action, EnvServices, Task, ToolCall, train
 HERE = Path(__file__).parent
 pytestmark = pytest.mark.slow
 
-RECIPE = """
-model: {{name: tiny-worlds}}
-tasks: {{train: {{name: seeds}}}}
-env: {{name: openenv, url: "{url}", text: arm, show: said, rules: "", success_reward: 1, max_turns: 2, max_tokens: 128}}
-rewards: []
-engine: {{temperature: 1.0, max_new_tokens: 8, max_episodes: 6}}
-training: {{steps: 2, tasks_per_step: 4, samples_per_task: 4}}
-"""
-
 
 @pytest.fixture(scope="module")
-def url(environments: Path) -> Iterator[str]:
+def url(root: Path, environments: Path) -> Iterator[str]:
     python = python_with(HERE / "requirements.txt", environments / "openenv", "--no-deps")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -41,7 +32,7 @@ def url(environments: Path) -> Iterator[str]:
         python,
         "-m",
         "uvicorn",
-        "real_app:app",
+        "bandit:app",
         "--host",
         "127.0.0.1",
         "--port",
@@ -49,7 +40,9 @@ def url(environments: Path) -> Iterator[str]:
         "--log-level",
         "error",
     ]
-    server = subprocess.Popen(command, cwd=HERE, env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]})
+    server = subprocess.Popen(
+        command, cwd=root / "recipes/openenv", env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
+    )
     address = f"http://127.0.0.1:{port}"
     try:
         for _ in range(600):
@@ -91,9 +84,8 @@ def test_its_tasks_reach_its_resets(url: str) -> None:
     assert [play(url, 0, dict(task.metadata["openenv"]))[2] for task in tasks] == [1.0, 0.0]
 
 
-def test_it_trains(url: str, tmp_path: Path) -> None:
-    recipe = tmp_path / "bandit.yaml"
-    recipe.write_text(RECIPE.format(url=url))
-    steps = train(recipe, [f"run.dir={tmp_path}"]).metrics()
+def test_the_recipe_trains(url: str, tmp_path: Path) -> None:
+    few = ["training.steps=2", "training.samples_per_task=4", "evaluation.size=4"]
+    steps = train("openenv", [f"env.url={url}", f"run.dir={tmp_path}", *few]).metrics()
     assert [step["rollout/failed"] for step in steps] == [0, 0]
     assert any(step["reward/mean"] for step in steps)

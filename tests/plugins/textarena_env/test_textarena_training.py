@@ -33,21 +33,18 @@ def trained(folder: Path, name: str, env: str, **changed: Any) -> Run:
         "tasks.train": "{name: seeds, size: 20}",
         "tasks.eval": "{name: seeds, first: 1000000, size: 4}",
         "env": f"{{name: textarena, {env}}}",
-        "tools": "[]",
         "rewards": "[vowels]",
         "engine.max_new_tokens": 6,
         "training.steps": 2,
         "training.tasks_per_step": 3,
         "training.samples_per_task": 3,
-        "evaluation.every": 0,
-        "evaluation.greedy": "false",
         "checkpoint": "{every: 1, keep: 2, best: null}",
         "deterministic": "true",
         "run.dir": folder,
         "run.name": name,
         **{key.replace("__", "."): value for key, value in changed.items()},
     }
-    return train("default", [f"{key}={value}" for key, value in overrides.items()], plugins=[REWARD])
+    return train("textarena", [f"{key}={value}" for key, value in overrides.items()], plugins=[REWARD])
 
 
 def test_a_policy_learns_from_both_players(tmp_path: Path) -> None:

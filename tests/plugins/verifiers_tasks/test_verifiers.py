@@ -40,22 +40,13 @@ class Runtimes(vf.Taskset[RuntimeTask, vf.TasksetConfig]):
 
 __all__ = ["Runtimes"]
 """
-RECIPE = """
-model: {{name: tiny}}
-tasks: {{train: {{name: verifiers, taskset: little-sums, python: {python}, path: {path}, size: 50}}}}
-env: {{name: tool_calling, system_prompt: "", max_turns: 3, max_tokens: 512}}
-tools: [calculator]
-rewards: [{{name: verifiers, python: {python}, path: {path}}}]
-engine: {{max_new_tokens: 32, max_episodes: 32}}
-training: {{steps: 2, tasks_per_step: 4, samples_per_task: 4}}
-"""
 
 
 @pytest.fixture(scope="module")
-def at(environments: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def at(root: Path, environments: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Where verifiers is, and the task sets."""
     folder = tmp_path_factory.mktemp("sets")
-    (folder / "little_sums.py").write_text((HERE / "little_sums.py").read_text())
+    (folder / "little_sums.py").write_text((root / "recipes/verifiers/little_sums.py").read_text())
     (folder / "old_sums.py").write_text(V0)
     (folder / "runtimes.py").write_text(WITH_RUNTIME)
     python = python_with(HERE / "requirements.txt", environments / "verifiers", "--no-deps")
@@ -123,11 +114,12 @@ def test_too_few_tasks_and_wrong_options_are_one_sentence(at: dict[str, str]) ->
 
 
 @pytest.mark.slow
-def test_it_trains(at: dict[str, str], tmp_path: Path) -> None:
-    recipe = tmp_path / "sums.yaml"
-    recipe.write_text(RECIPE.format(**at))
-    steps = train(recipe, [f"run.dir={tmp_path}"]).metrics()
+def test_the_recipe_trains(at: dict[str, str], tmp_path: Path) -> None:
+    python = [f"{one}.python={at['python']}" for one in ("tasks.train", "tasks.eval", "rewards.0")]
+    few = ["training.steps=2", "training.tasks_per_step=4", "training.samples_per_task=4", "evaluation.every=0"]
+    steps = train("verifiers", [*python, *few, f"run.dir={tmp_path}"]).metrics()
     assert [step["rollout/failed"] for step in steps] == [0, 0]
+    assert any(step["reward/verifiers"] for step in steps)
 
 
 def test_a_python_without_verifiers_or_none_at_all_is_one_sentence() -> None:

@@ -1,4 +1,4 @@
-"""A bandit for the package openenv: `uvicorn real_app:app`. Pulling the arm that the seed draws pays 1."""
+"""A bandit, as an environment of the package openenv. Pulling the arm that the task names pays 1."""
 
 from __future__ import annotations
 

@@ -1,0 +1,48 @@
+"""A frozen model of the run as a judge, in an engine of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from agent_r1_judges.asking import JudgeError
+from agent_r1_judges.rubric import Judge
+
+from agent_r1_core.errors import ConfigError
+from agent_r1_core.evaluation.evaluator import EvaluationPlan
+from agent_r1_core.testing import make_trajectory
+from agent_r1_core.training.api import evaluate, resolve
+
+ENGINE = Path(__file__).with_name("speaking_engine.py")
+
+
+@pytest.mark.parametrize(("name", "grade"), [("tiny-worlds", 0.7), ("start", 0.2)])
+def test_the_model_that_is_named_judges_and_its_calls_are_counted(
+    name: str, grade: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rewards = f"rewards=[{{name: judge, frozen: {name}}}]"
+    few = ["engine=speaking", "tools=[]", "tasks.eval.size=3", rewards]
+    found, _ = evaluate(EvaluationPlan(resolve("calculator", few, plugins=[ENGINE], training=False)))
+    assert found.result.metrics["reward/judge"].mean == pytest.approx(grade)
+    notes = [one.turns[-1].notes["judge"] for one in found.trajectories]
+    assert len(notes) == 3
+    assert all(note["prompt_tokens"] > 50 and note["completion_tokens"] > 5 for note in notes)
+
+
+def test_without_an_engine_there_is_no_verdict_and_no_other_judge() -> None:
+    with pytest.raises(JudgeError, match="no engine for the frozen judge"):
+        asyncio.run(Judge(Judge.Config(frozen="start")).score(make_trajectory(answer="4")))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("frozen: start, key: KEY", "key .* has no effect"),
+        ("frozen: start, options: {max_tokens: 9, top_p: 1}", "max_tokens alone"),
+    ],
+)
+def test_options_of_an_address_are_refused(options: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        resolve("calculator", [f"rewards=[{{name: judge, {options}}}]"])
