@@ -37,7 +37,8 @@ class Ahead:
         announced = asyncio.ensure_future(self._world.ahead())
         try:
             while True:
-                await asyncio.wait({generating, leaving, announced}, return_when=asyncio.FIRST_COMPLETED)
+                waiting: list[asyncio.Future[Any]] = [generating, leaving, announced]
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 if generating.done() or leaving.done():
                     return generating.result() if generating.done() else leaving.result()
                 following = await self._request_for(announced.result())
