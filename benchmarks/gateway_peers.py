@@ -56,18 +56,12 @@ class Peer(ABC):
         self.policy = KitPolicy(body["policy"], Hermes(), spelled)
         engine.open.insert(0, self.policy)
 
-    def held(self) -> int:
-        return self.policy.held
-
-    def say_held(self) -> None:
-        self.policy.say_held()
-
     async def opened(self) -> dict[str, Any]:
         begun = await asyncio.to_thread(self.begin)
         return {"anthropic_base_url": begun["base_url"], "model": "policy", "api_key": "kit", **begun}
 
     async def end(self, error: str) -> dict[str, Any]:
-        self.say_held()
+        self.policy.say_held()
         await asyncio.sleep(0.05)  # what was released reaches the gateway
         try:
             segments, failed = await asyncio.to_thread(self.segments, error), None

@@ -84,8 +84,8 @@ class Conversation:
         """Each action."""
         self.spoken = ""
         """The last action's text; control tokens that the policy only spelled, in other ids, are cut in two."""
-        self._undo = self._at, 0, 0
-        """Where the conversation was before the last observation, and of its segment the number and the ids then."""
+        self._undo: list[tuple[_Place, int, int]] = []
+        """Where the conversation was before each observation, and of its segment the number and the ids then."""
 
     @property
     def context(self) -> list[int]:
@@ -133,7 +133,7 @@ class Conversation:
         """Take back the last observation, and the action that answers it, if there is one."""
         if self._behind and self._behind[-1] is self._at:
             self._behind.pop()
-        self._at, number, stop = self._undo
+        self._at, number, stop = self._undo.pop()
         segment = self.segments[number]
         del segment.ids[stop:], segment.mask[stop:], segment.logprobs[stop:]
         if not segment.ids:
@@ -253,7 +253,7 @@ class Conversation:
             self.segments.append(Segment())
             self.segments[number].append_context(repeated)
         self.segments[number].append_context(rendering.ids)
-        self._undo = self._at, number, length
+        self._undo.append((self._at, number, length))
         own, stop = [message.copy() for message in given], len(self.segments[number].ids)
         self._at = _Place(rendering.messages, own, rendering.tools, (rendering.text,), number, stop)
         return True

@@ -76,8 +76,8 @@ class Request:
     stop_strings: tuple[str, ...] = ()
     """Generation ends with the whole token that completes one of these in the decoded text."""
     episode: str = ""
-    """The episode's id. Each request of an episode extends the one before, unless the context is rewritten: an engine
-    may keep its cache until `release`."""
+    """The episode's id. Each request of an episode extends the one before, unless the context is rewritten, or several
+    are there at once: an engine may keep its cache until `release`."""
 
 
 def check_request(request: Request, *, vocabulary: int, positions: int | None, decodes: bool) -> None:

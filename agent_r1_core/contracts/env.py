@@ -52,6 +52,9 @@ class RequestOptions:
     """In place of `ToolEnv.stop_strings`."""
     max_new_tokens: int | None = None
     """Most tokens of the action, within those of the run; None: as the run says."""
+    number: int | None = None
+    """Its place among all that were asked, from which the seed of its action derives; None: how many actions there
+    were before. Whoever defines `ToolEnv.ahead` gives it, so that no seed waits for the actions in between."""
 
 
 @dataclass
@@ -192,6 +195,13 @@ class ToolEnv(Component):
         """Return once nobody waits for the next action any more: its generation is cancelled, and `step` gets an
         `abandoned` one, which is withdrawn. In deterministic mode this is not asked."""
         await asyncio.Event().wait()
+
+    async def ahead(self) -> Observation:
+        """Return an observation, with a request of its own, that will follow whatever the policy does now, once one is
+        known; each call the next one. Its action is generated at once, beside the one that is awaited, and taken in its
+        turn, when `step` has given that observation. In deterministic mode this is not asked."""
+        await asyncio.Event().wait()
+        raise AssertionError("unreachable")
 
     def close(self) -> Awaitable[None] | None:
         """Release the episode's resources; called once, even after a `reset` or `step` that raised or was cancelled.

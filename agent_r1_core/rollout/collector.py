@@ -19,10 +19,11 @@ from agent_r1_core.chat import ChatTokenizer, DriftGuard
 from agent_r1_core.contracts.engine import Engine, Request
 from agent_r1_core.errors import ConfigError, ModelError, PluginError, describe_error
 from agent_r1_core.rollout.demonstration import BadDemonstration
-from agent_r1_core.rollout.episode import Episode, EpisodeServices, PromptTooLong
+from agent_r1_core.rollout.episode import Episode, PromptTooLong
 from agent_r1_core.rollout.plan import EpisodePlan, RolloutRequest, plan_episodes
 from agent_r1_core.rollout.result import CallCounts, OnEpisode, RolloutResult
 from agent_r1_core.rollout.scoring import Scorer
+from agent_r1_core.rollout.services import EpisodeServices
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.rollout.world import ToolTexts
 from agent_r1_core.tools.threads import ThreadPool, TooManyLeft, as_ordinary
@@ -201,7 +202,7 @@ class _Rollout:
                 await episode.imitate(request)
             else:
                 engine = _there(self.frozen) if episode.frozen else self.engine
-                await episode.take(request, await episode.unless_abandoned(engine.generate(request)))
+                await episode.take(request, await episode.ahead.generation(request, engine.generate))
 
     async def _fail_on_error(self, episode: Episode, coroutine: Coroutine[Any, Any, None]) -> None:
         """Await the coroutine; an exception fails the episode, unless no retry can help against it."""

@@ -103,13 +103,16 @@ def _options(value: Any, plain: Plain) -> RequestOptions:
     if not isinstance(value, RequestOptions):
         raise Unfit(f"gave {type(value).__name__} as a request; use RequestOptions")
     tools, stop, most = plain.copy(value.tools), plain.copy(value.stop_strings), plain.copy(value.max_new_tokens)
+    number = plain.copy(value.number)
     if not isinstance(tools, list | tuple) or not all(type(tool) is dict for tool in tools):
         raise Unfit(f"gave the tools {shown(tools)} with a request; use function schemas")
     if not isinstance(stop, list | tuple) or not all(isinstance(one, str) and one for one in stop):
         raise Unfit(f"gave the stop strings {shown(stop)} with a request; use a tuple of texts")
     if not (most is None or (type(most) is int and most > 0)):
         raise Unfit(f"gave a request {shown(most)} new tokens; use a whole number above 0, or None")
-    return RequestOptions(list(tools), tuple(stop), most)
+    if not (number is None or type(number) is int):
+        raise Unfit(f"gave a request the number {shown(number)}; use a whole number, or None")
+    return RequestOptions(list(tools), tuple(stop), most, number)
 
 
 def _calls(given: Any, plain: Plain) -> list[CallRecord]:

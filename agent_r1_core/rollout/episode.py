@@ -9,41 +9,26 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Coroutine
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
 
-from agent_r1_core.chat import ChatTokenizer, Conversation, DriftGuard
+from agent_r1_core.chat import Conversation
+from agent_r1_core.contracts.context import SummaryRequest
 from agent_r1_core.contracts.engine import Generation, Request
-from agent_r1_core.contracts.env import Action, EnvServices, Observation, Outcome, Step
+from agent_r1_core.contracts.env import Action, EnvServices, Observation, Outcome, RequestOptions, Step
 from agent_r1_core.errors import EpisodeError, describe_error
+from agent_r1_core.rollout.ahead import Ahead
 from agent_r1_core.rollout.demonstration import BadDemonstration, Demonstration
 from agent_r1_core.rollout.episode_context import EpisodeContext
 from agent_r1_core.rollout.plan import EpisodePlan
 from agent_r1_core.rollout.player import Player
-from agent_r1_core.rollout.scoring import Scorer
-from agent_r1_core.rollout.settings import RolloutSettings
-from agent_r1_core.rollout.world import Described, EpisodeTools, ToolTexts, World, recorded
+from agent_r1_core.rollout.services import EpisodeServices
+from agent_r1_core.rollout.world import Described, EpisodeTools, World, recorded
 from agent_r1_core.seeds import derive_seed
-from agent_r1_core.tools.threads import ThreadPool
-from agent_r1_core.trajectory import EndStatus, Message, Task, Trajectory, Turn
+from agent_r1_core.trajectory import EndStatus, Message, Trajectory, Turn
 
 
 class PromptTooLong(EpisodeError):
     """The prompt leaves no room for an action; a retry would not help."""
-
-
-@dataclass(frozen=True)
-class EpisodeServices:
-    """What the episodes of one rollout share."""
-
-    settings: RolloutSettings
-    tokenizer: ChatTokenizer
-    scorer: Scorer
-    guard: DriftGuard
-    threads: ThreadPool
-    tool_texts: ToolTexts
-    greedy: bool = False
 
 
 class Episode:
@@ -64,9 +49,11 @@ class Episode:
         self._players: dict[int, Player] = {}
         self._described: Described = [], ""
         self._world = World(shared.settings, shared.threads, self.key)
+        self.ahead = Ahead(self._world, self._request_ahead)
+        """Its generations, where it is played freely."""
         self._begun = time.perf_counter()
-        runner, seen = shared.settings.tools, _without_answers(plan.task)
-        self._tools = EpisodeTools(runner, self.key, seen, plan.seed) if runner is not None else None
+        runner = shared.settings.tools
+        self._tools = EpisodeTools(runner, self.key, plan.task, plan.seed) if runner is not None else None
 
     async def start(self) -> None:
         """Make the environment and read its first observation.
@@ -100,20 +87,33 @@ class Episode:
         """The next request to the engine; None when the episode is over."""
         if self._ended or not self._started:
             return None
+        context = self._player.context
+        return self._asking(self._player.conversation.context, context.shown.request, context.summary)
+
+    async def _request_ahead(self, announced: Observation) -> Request | None:
+        """The request that an announced observation will become; None where that is not known."""
+        if announced.player not in self._players or self._players[announced.player] is not self._player:
+            return None
+        context = await self._player.context.preview(announced)
+        return None if context is None else self._asking(context, announced.request)
+
+    def _asking(
+        self, context: Sequence[int], asked: RequestOptions | None, summary: SummaryRequest | None = None
+    ) -> Request:
         player, sampling = self._player, self._settings.sampling
-        context = player.conversation.context
         if (self._shared.greedy or self.trajectory.baseline) and not player.frozen:
             sampling = sampling.greedy()
-        summary, room = player.context.summary, self._world.max_tokens - len(context)
-        stop_strings, asked = self._world.stop_strings if summary is None else (), player.context.shown.request
+        room, number = self._world.max_tokens - len(context), sum(len(one.sampled) for one in self._players.values())
+        stop_strings = self._world.stop_strings if summary is None else ()
         if summary is not None:
             sampling = sampling.model_copy(update={"max_new_tokens": summary.max_tokens})
         elif asked is not None:
             room, stop_strings = min(room, asked.max_new_tokens or room), asked.stop_strings
+            number = number if asked.number is None else asked.number
         return Request(
             ids=tuple(context),
             sampling=sampling.within(room),
-            seed=derive_seed(self.trajectory.seed, "turn", sum(len(one.sampled) for one in self._players.values())),
+            seed=derive_seed(self.trajectory.seed, "turn", number),
             stop_ids=self._shared.tokenizer.eos_ids,
             stop_strings=stop_strings,
             episode=player.key,
@@ -145,10 +145,6 @@ class Episode:
             task = self.trajectory.task.id
             raise BadDemonstration(f"the demonstration of task {task} sums up no context; set context=append")
         await self.take(request, self._demonstration.act(request))
-
-    async def unless_abandoned(self, generating: Coroutine[Any, Any, Generation]) -> Generation | None:
-        """The generation; None where the environment calls the request off before, which cancels it."""
-        return await self._world.unless_abandoned(generating)
 
     async def take(self, request: Request, generation: Generation | None) -> None:
         """Record an action, let the environment answer it, and score the turn; at the end, score the episode too.
@@ -191,6 +187,7 @@ class Episode:
         """Record the episode's time, close the environment, and have the tools release the episode."""
         for trajectory in (self.trajectory, *self.trajectory.others):
             trajectory.seconds = time.perf_counter() - self._begun
+        await self.ahead.close()
         try:
             await self._world.close()
         finally:
@@ -300,8 +297,3 @@ class Episode:
         for player in self._players.values():
             await player.end(status, reason, bootstrap, last if player is self._player else None)
         self._ended = True
-
-
-def _without_answers(task: Task) -> Task:
-    """The task as tools may see it: without answers, and without what may reveal them (LAW 12)."""
-    return replace(task, answers=(), metadata={}, demonstration=())

@@ -78,6 +78,14 @@ class EpisodeContext:
         self.summary, self._state_key, self.added = chosen, seen.state_key, asked[-1:]
         return True
 
+    async def preview(self, seen: Observation) -> list[int] | None:
+        """What the policy will read when this observation is shown, one with a request of its own; None where it does
+        not fit, or cannot be known. Changes nothing."""
+        try:
+            return await self._observed(self._context_after, seen) if seen.request is not None else None
+        except ModelError:  # what is wrong is said when it is shown
+            return None
+
     async def go_on_from(self, request: SummaryRequest, turn: Turn) -> bool:
         """Show the opening and the summary that the policy wrote in this turn, and nothing else."""
         self.summary = None
@@ -99,16 +107,31 @@ class EpisodeContext:
 
     async def _begin(self, seen: Observation) -> bool:
         first = self._opening is None
-        begins = first or seen.new_context
-        messages = self._behind_examples(seen.messages) if begins else seen.messages
-        tools = self._describe(seen.request.tools) if seen.request is not None else None
-        observe = partial(self.conversation.observe, new_context=seen.new_context, after=seen.continues, tools=tools)
-        if not await self._run(partial(observe, messages, self._max_tokens - 1), messages):
+        if not await self._observed(self.conversation.observe, seen):
             return False
-        if begins:
-            self._opening = len(messages)
+        if first or seen.new_context:
+            self._opening = len(self._messages(seen))
         self.shown, self.added = seen, self.examples if first else []
         return True
+
+    async def _observed(self, observe: Callable[..., Any], seen: Observation) -> Any:
+        """What `Conversation.observe`, or its preview, says of an observation."""
+        messages = self._messages(seen)
+        tools = self._describe(seen.request.tools) if seen.request is not None else None
+        job = partial(observe, messages, self._max_tokens - 1, seen.new_context, seen.continues, tools)
+        return await self._run(job, messages)
+
+    def _context_after(self, *arguments: Any) -> list[int] | None:
+        """The context that `Conversation.observe` makes, which is taken back."""
+        if not self.conversation.observe(*arguments):
+            return None
+        context = self.conversation.context
+        self.conversation.withdraw()
+        return context
+
+    def _messages(self, seen: Observation) -> list[Message]:
+        begins = self._opening is None or seen.new_context
+        return self._behind_examples(seen.messages) if begins else seen.messages
 
     def _behind_examples(self, messages: list[Message]) -> list[Message]:
         """The messages that begin a conversation, with the examples behind their system message."""

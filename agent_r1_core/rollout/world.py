@@ -11,13 +11,12 @@ import inspect
 import pickle
 import random
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
 from agent_r1_core.chat import ChatTokenizer
-from agent_r1_core.contracts.engine import Generation
 from agent_r1_core.contracts.env import Action, EnvServices, Observation, Step, ToolEnv
 from agent_r1_core.contracts.markup import encodable
 from agent_r1_core.contracts.tool import ToolContext
@@ -37,7 +36,10 @@ Described = tuple[list[dict[str, Any]], str]
 
 @dataclass
 class EpisodeTools:
-    """The run's tools as one episode sees them, with its own state and random numbers: `EnvServices.call_tools`."""
+    """The run's tools as one episode sees them, with its own state and random numbers: `EnvServices.call_tools`.
+
+    They see its task without answers, and without what may reveal them (LAW 12).
+    """
 
     runner: ToolRunner
     episode: str
@@ -80,7 +82,8 @@ class EpisodeTools:
 
     def _context(self, index: int) -> ToolContext:
         rng = random.Random(derive_seed(self.seed, "tool", self.turn, index))
-        return ToolContext(self.episode, self.turn, self.task, rng, self.state)
+        seen = replace(self.task, answers=(), metadata={}, demonstration=())
+        return ToolContext(self.episode, self.turn, seen, rng, self.state)
 
 
 class ToolTexts:
@@ -164,18 +167,20 @@ class World:
         step: Step = await self.call(self._made.step, action, convert=step_of)
         return step
 
-    async def unless_abandoned(self, generating: Coroutine[Any, Any, Generation]) -> Generation | None:
-        """The generation; None where the environment calls the request off before, which cancels it."""
-        if type(self._made).abandoned is ToolEnv.abandoned:
-            return await generating
-        tasks = [asyncio.ensure_future(one) for one in (generating, await_within(self._made.abandoned(), None))]
+    @property
+    def only_answers(self) -> bool:
+        """Whether the environment neither calls requests off nor knows of later ones."""
+        kind = type(self._made)
+        return kind.abandoned is ToolEnv.abandoned and kind.ahead is ToolEnv.ahead
+
+    async def abandoned(self) -> None:
+        await await_within(self._made.abandoned(), None)
+
+    async def ahead(self) -> Observation:
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            return next(task.result() for task in tasks if task.done())
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            return observation_of(await await_within(self._made.ahead(), None))
+        except Unfit as unfit:
+            raise EpisodeError(f"{type(self._made).__name__}.ahead {unfit} (episode {self._episode})") from None
 
     async def close(self) -> None:
         """Close the environment, if there is one, and give the thread back."""

@@ -9,18 +9,15 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
-
-from pydantic import Field, field_validator
 
 from agent_r1_core import (
     Action,
     CallRecord,
     ComponentConfig,
-    EnvConfig,
     EnvServices,
     EpisodeError,
     Observation,
@@ -28,78 +25,18 @@ from agent_r1_core import (
     Step,
     Task,
     ToolEnv,
-    ToolFormatBlock,
 )
+from agent_r1_gateway.config import OURS, ProgramConfig
 from agent_r1_gateway.forward import Elsewhere
 from agent_r1_gateway.history import History, Place
 from agent_r1_gateway.line import Asked, Line
 from agent_r1_gateway.program import Function, Process, Program, Result, function_named
 from agent_r1_gateway.server import Gateway, shared_gateway
-from agent_r1_gateway.speech import Thinking, messages_of, reply_of
+from agent_r1_gateway.speech import messages_of, reply_of
 from agent_r1_gateway.wire import ChatRequest
 from agent_r1_gateway.worker import WorkerFunction
 
 _MOST_UNTRAINED = 200
-_OURS = ("policy", "untrained")
-"""What the policy answers."""
-
-
-class ProgramConfig(EnvConfig):
-    """Options of `program`; give either `command` or `function`."""
-
-    command: list[str] | None = None
-    """The program and its arguments; in one of them `{prompt}` becomes the task's text, and `{task}` the task as JSON,
-    which also comes on stdin and in the file AGENT_R1_TASK. It runs in a temporary folder: give absolute paths."""
-    function: str | None = None
-    """`package.module:function`, sync or async; it gets an `Episode` and returns the result."""
-    workers: int = Field(default=1, ge=0)
-    """Processes that play the function; 0: threads of the training process, which is easy to debug, and slower where
-    there are several cores."""
-    format: ToolFormatBlock = ToolFormatBlock(name="native")
-    """How the model writes calls of the tools that requests bring: a tool format by name, or `{name: ..., option:
-    value}`."""
-    thinking: Thinking = "separate"
-    """`separate`: reasoning goes into the API's own field; a program that drops it from its history begins a segment
-    with every request. `text`: it stays in the text, which every client keeps."""
-    answers: bool = False
-    """Whether the program gets the task's answers and metadata, to grade itself."""
-    models: dict[str, str] = Field(default={})
-    """What becomes of requests, by the name of the model that they ask for, which may hold `*`: `policy`; `untrained`,
-    which the policy answers and which leaves no turn; or the base address of another server, to which they are passed
-    on. The first that fits holds; other names are the policy's."""
-    models_key: str | None = None
-    """The environment variable with the key for those addresses."""
-    untrained: list[str] = Field(default=[])
-    """Regular expressions. A request whose system prompt or last message contains one, such as a title for a display,
-    is answered by the policy and leaves no turn."""
-    environment: dict[str, str] = Field(default={})
-    """Further environment variables of a command."""
-    max_turns: int = Field(default=20, ge=1)
-    """Requests that are answered; the next one truncates the episode."""
-    max_tokens: int = Field(default=4096, ge=1)
-    """Longest context of the policy in tokens, as in every environment; each segment has this budget."""
-    max_output_characters: int = Field(default=4000, ge=1)
-    """Most characters kept of what a command prints between two requests."""
-
-    @field_validator("untrained")
-    @classmethod
-    def _are_patterns(cls, given: list[str]) -> list[str]:
-        for pattern in given:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
-        return given
-
-    @field_validator("models")
-    @classmethod
-    def _are_rules(cls, given: dict[str, str]) -> dict[str, str]:
-        for name, rule in given.items():
-            if rule not in _OURS and not rule.startswith(("http://", "https://")):
-                raise ValueError(
-                    f"{name}: {rule!r} is neither policy nor untrained nor an address that begins with http"
-                )
-        return given
 
 
 @dataclass(frozen=True)
@@ -120,11 +57,16 @@ class ProgramEnv(ToolEnv):
         self._gateway: Gateway | None = None
         self._line: Line | None = None
         self._program: Program | None = None
-        self._happened: asyncio.Queue[Asked | _Ended] = asyncio.Queue()
+        self._coming: deque[Asked | _Ended] = deque()
+        """What has happened and whose turn has not come."""
+        self._announced = 0
+        """How many of them `ahead` has told."""
+        self._news = asyncio.Event()
+        """Something has happened, or a client has left."""
         self._history = History()
-        self._someone_left = asyncio.Event()
+        self._places: dict[int, Place] = {}
+        """Where requests go on that have been shown or announced, by their number."""
         self._asked: Asked | None = None
-        self._place: Place | None = None
         self._turns = 0
         self._earned = 0.0
         self._left_out: list[dict[str, Any]] = []
@@ -141,7 +83,7 @@ class ProgramEnv(ToolEnv):
     def programs(cls, config: ProgramConfig) -> dict[str, str]:
         """The command or the function, unless an installed plugin names it as its own; what a command finds in its
         environment; and where requests go, with which key of the user's."""
-        sent = [f"{name}={rule}" for name, rule in config.models.items() if rule not in _OURS]
+        sent = [f"{name}={rule}" for name, rule in config.models.items() if rule not in OURS]
         key = [f"with the key in {config.models_key}"] if config.models_key else []
         named = {
             "command": shlex.join(config.command or ()),
@@ -179,11 +121,10 @@ class ProgramEnv(ToolEnv):
                 loop.call_soon_threadsafe(what, *values)
 
         self._gateway = shared_gateway()
-        happened = self._happened
         self._line = line = Line(
-            lambda asked: later(happened.put_nowait, asked),
+            lambda asked: later(self._happened, asked),
             lambda value: later(self._earn, value),
-            lambda asked: later(self._someone_left.set),
+            lambda asked: later(self._news.set),
             self._elsewhere,
         )
         self._gateway.open(line)
@@ -198,21 +139,22 @@ class ProgramEnv(ToolEnv):
             )
 
         def ended(result: Result | Exception) -> None:
-            later(happened.put_nowait, _Ended(result))
+            later(self._happened, _Ended(result))
 
         await self._program.start(self._told(task), self._gateway.address, line.key, ended)
-        first = await self._happened.get()
+        first = await self._next()
         if isinstance(first, _Ended):
             if isinstance(first.result, Exception):
                 raise first.result
             raise EpisodeError("the program ended before it asked the model; see whether it used its base address")
-        return self._observe(first)
+        return self._show(first)
 
     async def step(self, action: Action) -> Step:
         """Answer the program's request with the action, and wait for its next one or its end."""
-        asked, place = self._asked, self._place
-        if asked is None or place is None or self._line is None:
+        asked = self._asked
+        if asked is None or self._line is None:
             raise EpisodeError("environment program got an action that nobody asked for")
+        place = self._places.pop(asked.number)
         calls, left = list[CallRecord](), action.abandoned or asked.listeners == 0
         withdrawn = left or self._is_untrained(asked.request)
         told = {"api": asked.api, "number": asked.number, "context": place.why, "retries": asked.retries}
@@ -233,7 +175,7 @@ class ProgramEnv(ToolEnv):
         self._untrained = self._untrained + 1 if withdrawn else 0
         if self._untrained > _MOST_UNTRAINED:
             raise EpisodeError(f"the program asked {_MOST_UNTRAINED} times in a row for what is not trained")
-        following = await self._happened.get()
+        following = await self._next()
         info: dict[str, Any] = {} if withdrawn else {"request": told}
         if self._left_out and (withdrawn or self._turns == 1):
             info["left_out"] = list(self._left_out)
@@ -243,7 +185,7 @@ class ProgramEnv(ToolEnv):
             info["output"] = output
         earned, self._earned = (self._earned, 0.0) if self._turns else (0.0, self._earned)
         if isinstance(following, Asked):
-            step = Step(self._observe(following), reward=earned)
+            step = Step(self._show(following), reward=earned)
         else:
             step = self._end(following.result, earned, withdrawn)
         step.calls, step.info, step.withdrawn = calls, info | step.info, withdrawn
@@ -252,8 +194,19 @@ class ProgramEnv(ToolEnv):
     async def abandoned(self) -> None:
         """Return once every client of the request has left."""
         while self._asked is None or self._asked.listeners:
-            self._someone_left.clear()
-            await self._someone_left.wait()
+            self._news.clear()
+            await self._news.wait()
+
+    async def ahead(self) -> Observation:
+        """What the next request asks that waits already."""
+        while True:
+            while len(self._coming) <= self._announced:
+                self._news.clear()
+                await self._news.wait()
+            following = self._coming[self._announced]
+            self._announced += 1
+            if isinstance(following, Asked):
+                return self._observation(following)
 
     async def close(self) -> None:
         """End the program; what it still asks is refused."""
@@ -262,14 +215,31 @@ class ProgramEnv(ToolEnv):
         if self._program is not None:
             await self._program.stop()
 
-    def _observe(self, asked: Asked) -> Observation:
-        self._asked, request = asked, asked.request
-        self._place = place = self._history.place(request)
+    def _happened(self, what: Asked | _Ended) -> None:
+        self._coming.append(what)
+        self._news.set()
+
+    async def _next(self) -> Asked | _Ended:
+        """What comes next, in the order of arrival."""
+        while not self._coming:
+            self._news.clear()
+            await self._news.wait()
+        self._announced = max(self._announced - 1, 0)
+        return self._coming.popleft()
+
+    def _show(self, asked: Asked) -> Observation:
+        self._asked = asked
+        return self._observation(asked)
+
+    def _observation(self, asked: Asked) -> Observation:
+        """What the policy reads for a request; it goes on from what had been answered when this was first asked."""
+        request, number = asked.request, asked.number
+        place = self._places[number] = self._places.get(number) or self._history.place(request)
         return Observation(
             messages_of(place.new, self.services.tool_format),
             new_context=place.after is None,
             continues=place.after,
-            request=RequestOptions(list(request.tools), request.stop, request.max_tokens),
+            request=RequestOptions(list(request.tools), request.stop, request.max_tokens, number),
         )
 
     def _end(self, result: Result | Exception, earned: float, withdrawn: bool) -> Step:
@@ -287,19 +257,14 @@ class ProgramEnv(ToolEnv):
 
     def _is_untrained(self, request: ChatRequest) -> bool:
         """Whether the recipe leaves the request out of the trajectory."""
-        if self._rule(request.model) == "untrained":
+        if self.config.rule_for(request.model) == "untrained":
             return True
         texts = [message.text for message in (*request.messages[:1], request.messages[-1])]
         return any(re.search(pattern, text) for pattern in self.config.untrained for text in texts)
 
-    def _rule(self, model: str) -> str:
-        """What the recipe says about requests for this model."""
-        rules = self.config.models.items()
-        return next((rule for pattern, rule in rules if fnmatchcase(model, pattern)), "policy")
-
     def _elsewhere(self, model: str) -> Elsewhere | None:
-        rule = self._rule(model)
-        return None if rule in _OURS else Elsewhere(rule, self.config.models_key)
+        rule = self.config.rule_for(model)
+        return None if rule in OURS else Elsewhere(rule, self.config.models_key)
 
     def _earn(self, reward: float) -> None:
         self._earned += reward

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from agent_r1_core import EpisodeError
 from agent_r1_core.errors import describe_error
@@ -78,20 +78,22 @@ class Result:
 Ended = Callable[[Result | Exception], None]
 
 
-class Program(Protocol):
-    """One that plays an episode."""
+class Program:
+    """One that plays an episode. A function prints into nothing that is kept, and cannot be ended."""
 
     async def start(self, task: dict[str, Any], address: str, key: str, ended: Ended) -> None:
         """Begin; `ended` is called once, in any thread."""
+        raise NotImplementedError
 
     def output(self) -> str:
         """What it printed since the last call, bounded."""
+        return ""
 
     async def stop(self) -> None:
         """End it, whatever it is doing."""
 
 
-class Process:
+class Process(Program):
     """A command: its folder is temporary, and its whole process group ends with the episode."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], most_output: int) -> None:
@@ -216,7 +218,7 @@ class Output:
         return next((line.strip() for line in reversed(self._tail.splitlines()) if line.strip()), "")
 
 
-class Function:
+class Function(Program):
     """A Python function, sync or async, in a thread of its own.
 
     Python cannot end a thread: a function that hangs keeps it, and its requests are refused.
@@ -228,12 +230,6 @@ class Function:
 
     async def start(self, task: dict[str, Any], address: str, key: str, ended: Ended) -> None:
         play(self._function, Episode(task, f"{address}/v1", address, key, self._reward), ended)
-
-    def output(self) -> str:
-        return ""
-
-    async def stop(self) -> None:
-        return None
 
 
 def play(function: Callable[[Episode], Any], episode: Episode, ended: Ended) -> None:

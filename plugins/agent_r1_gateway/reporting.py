@@ -140,20 +140,12 @@ class Played:
         addresses = {"base_url": episode.base_url, "anthropic_base_url": episode.anthropic_base_url}
         return {"api_key": episode.api_key, "model": "policy", "untrained_model": "untrained", **addresses}
 
-    def held(self) -> int:
-        """Replies that are held back."""
-        return self.policy.held
-
-    def say_held(self) -> None:
-        """Say them."""
-        self.policy.say_held()
-
     async def end(self, error: str) -> dict[str, Any]:
         """The program ends; the report."""
         self._error = error
         self._ended.set()
         while not self._playing.done():
-            self.say_held()
+            self.policy.say_held()
             await asyncio.wait({self._playing}, timeout=0.05)
         self._collector.close()
         PLAYED.pop(self.name, None)
@@ -179,14 +171,11 @@ def wait_for_the_end(episode: Episode) -> None:
 class KitEpisode(Protocol):
     """An episode, as the protocol sees it."""
 
+    policy: KitPolicy
+    """What the engine says."""
+
     async def opened(self) -> dict[str, Any]:
         """Where the program asks, and with which key."""
-
-    def held(self) -> int:
-        """How many replies the engine holds back."""
-
-    def say_held(self) -> None:
-        """Say what is held back."""
 
     async def end(self, error: str) -> dict[str, Any]:
         """The program has ended; the report."""
@@ -214,10 +203,10 @@ def app(about: Mapping[str, Any] = ABOUT, play: Callable[[Mapping[str, Any]], Ki
         return {"id": name} | await episode.opened()
 
     async def look(request: HttpRequest) -> Mapping[str, Any]:
-        return {"held": episodes[request.path_params["id"]].held()}
+        return {"held": episodes[request.path_params["id"]].policy.held}
 
     async def release(request: HttpRequest) -> Mapping[str, Any]:
-        episodes[request.path_params["id"]].say_held()
+        episodes[request.path_params["id"]].policy.say_held()
         return {}
 
     async def end(request: HttpRequest) -> Mapping[str, Any]:

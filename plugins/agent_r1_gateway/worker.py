@@ -17,13 +17,13 @@ import httpx2
 
 from agent_r1_core import EpisodeError
 from agent_r1_core.helper import Helper, HelperGone
-from agent_r1_gateway.program import Ended, Episode, Result, function_named, play
+from agent_r1_gateway.program import Ended, Episode, Program, Result, function_named, play
 
 _START = "from agent_r1_gateway.worker import serve; serve()"
 _turn = count()
 
 
-class WorkerFunction:
+class WorkerFunction(Program):
     """A function that plays in one of `workers` processes, which serve all episodes in turn, each in a thread."""
 
     def __init__(self, function: str, workers: int) -> None:
@@ -40,12 +40,6 @@ class WorkerFunction:
 
         begun = await asyncio.to_thread(self._worker.begin, "play", task=task, address=address, key=key)
         begun.add_done_callback(done)
-
-    def output(self) -> str:
-        return ""
-
-    async def stop(self) -> None:
-        return None
 
 
 @cache

@@ -162,6 +162,29 @@ def test_sub_agents_keep_apart(monkeypatch):
     assert sorted(turn.segment for turn in trajectory.turns) == [0, 0, 0, 1, 1, 1]
 
 
+def test_sub_agents_are_answered_at_the_same_time(monkeypatch):
+    """And recorded in the order in which they asked, though the one that asked last is answered first."""
+
+    class Together(ScriptedPolicy):
+        there = asyncio.Event()
+
+        async def generate(self, request):
+            generation = await super().generate(request)
+            number = len(self.requests)
+            if number == 2:
+                self.there.set()
+            await asyncio.wait_for(self.there.wait(), 5)
+            await asyncio.sleep(0.01 * (number % 2))
+            return generation
+
+    engine = Together(lambda cue: f"answer {cue.turn}")
+    trajectory = played(has_two_sub_agents, engine, monkeypatch)
+    assert [turn.info["request"]["number"] for turn in trajectory.turns] == list(range(6))
+    assert [turn.text for turn in trajectory.turns[:2]] == ["answer 0", "answer 1"]
+    for turn, request in zip(trajectory.turns, engine.requests, strict=True):
+        assert tuple(trajectory.segments[turn.segment].ids[: turn.start]) == request.ids
+
+
 def test_the_tools_of_a_request_are_read_with_it(monkeypatch):
     engine = ScriptedPolicy(lambda cue: "yes" if "look" in cue.prompt else "no")
     trajectory = played(changes_its_tools, engine, monkeypatch)

@@ -13,6 +13,7 @@ from agent_r1_gateway.dialects.shapes import (
     PLAIN,
     Given,
     calls_allowed,
+    conversation,
     function_tool,
     listed,
     messages_of,
@@ -79,7 +80,7 @@ def read(body: Mapping[str, Any]) -> ChatRequest:
     limits = [given[name].count() for name in ("max_completion_tokens", "max_tokens")]
     return ChatRequest(
         model=given["model"].string(),
-        messages=tuple(_messages(messages)),
+        messages=conversation(map(_message, messages), lambda last, one: False),
         tools=tuple(_tools(given)),
         max_tokens=min((limit for limit in limits if limit is not None), default=None),
         stop=stop,
@@ -90,25 +91,18 @@ def read(body: Mapping[str, Any]) -> ChatRequest:
     )
 
 
-def _messages(given: list[Given]) -> Iterator[ChatMessage]:
-    names: dict[str, str] = {}
-    for message in given:
-        role, content = message["role"].string(), message["content"]
-        if role != "assistant" and "content" not in message.object():
-            content.wrong("a string or a list of text blocks")
-        said = content.joined(_CONTENT if role == "assistant" else PLAIN)
-        if role in ("system", "developer"):
-            yield ChatMessage("system", said)
-        elif role == "user":
-            yield ChatMessage("user", said)
-        elif role == "assistant":
-            calls = tuple(_calls(message))
-            names.update({call.id: call.name for call in calls if call.id})
-            yield ChatMessage("assistant", said, calls, _thinking(message))
-        elif role == "tool":
-            yield ChatMessage("tool", said, name=names.get(message["tool_call_id"].string(), ""))
-        else:
-            message["role"].refuse(f"is {role[:60]!r}; the gateway takes system, developer, user, assistant or tool")
+def _message(given: Given) -> ChatMessage:
+    role, content = given["role"].string(), given["content"]
+    if role == "assistant":
+        return ChatMessage("assistant", content.joined(_CONTENT), tuple(_calls(given)), _thinking(given))
+    if "content" not in given.object():
+        content.wrong("a string or a list of text blocks")
+    said = content.joined(PLAIN)
+    if role == "tool":
+        return ChatMessage("tool", said, name=given["tool_call_id"].string())
+    if role not in ("system", "developer", "user"):
+        given["role"].refuse(f"is {role[:60]!r}; the gateway takes system, developer, user, assistant or tool")
+    return ChatMessage("user" if role == "user" else "system", said)
 
 
 def _calls(message: Given) -> Iterator[Call]:

@@ -10,7 +10,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent_r1_gateway.dialects.fields import fields
-from agent_r1_gateway.dialects.shapes import Given, calls_allowed, function_tool, listed, messages_of, opened, pieces
+from agent_r1_gateway.dialects.shapes import (
+    Given,
+    calls_allowed,
+    conversation,
+    function_tool,
+    listed,
+    messages_of,
+    opened,
+    pieces,
+)
 from agent_r1_gateway.wire import Call, ChatMessage, ChatRequest, Refused, Reply, read_arguments
 
 NAME = "messages"
@@ -26,20 +35,24 @@ FIELDS = fields(
         "stream": "the stream opens when the reply is complete",
         "tools": "those with `input_schema`; tools that the API itself runs have no effect",
         "tool_choice": "`auto` and `none`; else refused, since the policy decides what it calls",
+        "output_config": "`format` is refused, since nothing constrains the policy; the rest has no effect",
     },
     refused={
         "compaction": ("its reply is no message; ask for a summary in words",),
         "thread": ("the gateway keeps no conversation; send all messages",),
+        "output_format": ("nothing constrains the policy; ask for it in words",),
     },
     ignored="""
-        temperature top_k top_p thinking output_config output_format betas billing_policy cache_control container
-        context_management diagnostics fallback_credit_token fallbacks inference_geo mcp_servers metadata service_tier
-        speed user_profile_id workspace_id
+        temperature top_k top_p thinking betas billing_policy cache_control container context_management diagnostics
+        fallback_credit_token fallbacks inference_geo mcp_servers metadata service_tier speed user_profile_id
+        workspace_id
     """,
 )
 
 SIGNATURE = "YWdlbnQtcjE="
 """Of every thinking block. The API signs what its model thought; here nobody checks it."""
+_NO_FORMAT = "output_config.format: Extra inputs are not permitted"
+"""At these words, the API's own where a model has no such output, Claude Code asks again without it."""
 _BILLING = "x-anthropic-billing-header:"
 _SERVER_TOOLS = ("web_search", "web_fetch", "code_execution", "tool_search_tool", "advisor", "mcp_toolset")
 """How the types of tools begin that the API itself runs."""
@@ -68,16 +81,19 @@ def count(body: Mapping[str, Any]) -> ChatRequest:
 
 def _request(body: Mapping[str, Any], prefill: str) -> ChatRequest:
     given, ignored = opened(body, FIELDS)
-    messages = messages_of(given, prefill)
+    messages, output = messages_of(given, prefill), given["output_config"]
+    if output["format"].value is not None:
+        raise Refused(f"{_NO_FORMAT}, since nothing constrains the policy; ask in words", field=output["format"].where)
     tools, dropped = _tools(given)
+    dropped |= output.unread("format").union(*(message.unread("role", "content") for message in messages))
     return ChatRequest(
         model=given["model"].string(),
-        messages=(*_system(given["system"]), *_joined(_messages(messages))),
+        messages=(*_system(given["system"]), *conversation(_messages(messages), lambda last, one: True)),
         tools=tools,
         max_tokens=given["max_tokens"].count(),
         stop=given["stop_sequences"].strings(),
         stream=given["stream"].flag(),
-        ignored=listed(ignored, dropped.union(*(message.unread("role", "content") for message in messages))),
+        ignored=listed(ignored, dropped),
         body=given.value,
     )
 
@@ -94,7 +110,6 @@ def _for_billing(block: Any) -> bool:
 
 
 def _messages(given: list[Given]) -> Iterator[ChatMessage]:
-    names: dict[str, str] = {}
     for message in given:
         role, content = message["role"].string(), message["content"]
         if not isinstance(content.value, str | list):
@@ -102,14 +117,14 @@ def _messages(given: list[Given]) -> Iterator[ChatMessage]:
         if role == "system":
             yield ChatMessage("system", content.joined())
         elif role == "assistant":
-            yield _assistant(content, names)
+            yield _assistant(content)
         elif role == "user":
-            yield from _user(content, names)
+            yield from _user(content)
         else:
             message["role"].refuse(f"is {role[:60]!r}; the gateway takes user, assistant or system")
 
 
-def _assistant(content: Given, names: dict[str, str]) -> ChatMessage:
+def _assistant(content: Given) -> ChatMessage:
     if isinstance(content.value, str):
         return ChatMessage("assistant", content.value)
     said, thinking, calls = "", "", list[Call]()
@@ -119,7 +134,6 @@ def _assistant(content: Given, names: dict[str, str]) -> ChatMessage:
             thinking += block.block_text({"thinking": "thinking"})
         elif kind == "tool_use":
             calls.append(_call(block))
-            names[calls[-1].id] = calls[-1].name
         elif kind != "redacted_thinking":
             said += block.block_text()
     return ChatMessage("assistant", said, tuple(calls), thinking)
@@ -132,7 +146,7 @@ def _call(block: Given) -> Call:
     return Call(block["name"].string(), read_arguments(given.value), block["id"].string())
 
 
-def _user(content: Given, names: Mapping[str, str]) -> Iterator[ChatMessage]:
+def _user(content: Given) -> Iterator[ChatMessage]:
     """The results of calls and the texts, in their order."""
     if isinstance(content.value, str):
         yield ChatMessage("user", content.value)
@@ -144,25 +158,13 @@ def _user(content: Given, names: Mapping[str, str]) -> Iterator[ChatMessage]:
             continue
         if said:
             yield ChatMessage("user", said)
-        name = names.get(block["tool_use_id"].string(), "")
         result = block["content"].joined()
         if not result and block["is_error"].flag():
             result = "error"
-        yield ChatMessage("tool", result, name=name)
+        yield ChatMessage("tool", result, name=block["tool_use_id"].string())
         said, answers = "", answers + 1
     if said or not answers:
         yield ChatMessage("user", said)
-
-
-def _joined(messages: Iterator[ChatMessage]) -> list[ChatMessage]:
-    """The messages, adjacent ones of the assistant as one."""
-    joined: list[ChatMessage] = []
-    for one in messages:
-        if joined and joined[-1].role == one.role == "assistant":
-            last = joined.pop()
-            one = ChatMessage("assistant", last.text + one.text, last.calls + one.calls, last.thinking + one.thinking)
-        joined.append(one)
-    return joined
 
 
 def _tools(given: Given) -> tuple[tuple[dict[str, Any], ...], set[str]]:

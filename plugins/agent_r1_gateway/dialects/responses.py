@@ -7,14 +7,13 @@ includes it, once more as `encrypted_content`, which clients return unread; it i
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent_r1_gateway.dialects.fields import fields
 from agent_r1_gateway.dialects.response_events import RAW, SEALED, events, write
 from agent_r1_gateway.dialects.response_tools import Tool, read_tools
-from agent_r1_gateway.dialects.shapes import Given, calls_allowed, listed, opened
+from agent_r1_gateway.dialects.shapes import Given, calls_allowed, conversation, listed, opened
 from agent_r1_gateway.dialects.shapes import openai_error as error
 from agent_r1_gateway.wire import Call, ChatMessage, ChatRequest, Role, read_arguments
 
@@ -100,94 +99,63 @@ def _check_values(given: Given) -> list[str]:
 
 
 def _messages(given: Given) -> tuple[ChatMessage, ...]:
-    reading, items, instructions = _Reading(), given["input"], given["instructions"]
-    if instructions.value is not None:
-        reading.messages.append(ChatMessage("system", instructions.text()))
+    items, instructions = given["input"], given["instructions"]
+    parts = [] if instructions.value is None else [ChatMessage("system", instructions.text())]
     if isinstance(items.value, str):
-        reading.messages.append(ChatMessage("user", items.value))
+        parts.append(ChatMessage("user", items.value))
     elif not isinstance(items.value, list):
         items.wrong("a string or a list of items")
     elif not items.value:
         items.refuse("is empty; give at least one item")
     else:
-        for item in items:
-            reading.add(item)
-        reading.finish()
-    if not reading.messages or reading.messages[-1].role == "assistant":
+        parts += [part for item in items for part in _parts(item)]
+    messages = conversation(parts, _goes_on)
+    if not messages or messages[-1].role == "assistant":
         items.refuse("ends with what the model said; end with a message, or with the output of a call")
-    return tuple(reading.messages)
+    return messages
 
 
-@dataclass
-class _Reading:
-    """Items become messages. What the model said in one reply, its reasoning, text and calls, is one message."""
+def _goes_on(last: ChatMessage, one: ChatMessage) -> bool:
+    """Whether an item is of the same reply, which has reasoning, text and calls: reasoning or text behind text begins
+    another one, unless there are calls."""
+    return bool(one.calls or last.calls) or not last.text
 
-    messages: list[ChatMessage] = field(default_factory=list)
-    names: dict[str, str] = field(default_factory=dict)
-    """Of the tools called, by the ids of the calls."""
-    thinking: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
 
-    def add(self, item: Given) -> None:
-        kind = Given(item.object().get("type", "message"), f"{item.where}.type").string()
-        if kind == "message":
-            self._message(item)
-        elif kind == "agent_message":
-            self.finish()
-            self.messages.append(ChatMessage("user", item["content"].joined(_TEXT_IN)))
-        elif kind == "reasoning":
-            self._begin()
-            self.thinking.append(_thinking(item))
-        elif kind in ("function_call", "custom_tool_call"):
-            self._call(item, custom=kind == "custom_tool_call")
-        elif kind in ("function_call_output", "custom_tool_call_output"):
-            self.finish()
-            output, called = item["output"], item["call_id"].value
-            if output.value is None:
-                output.wrong("a string or a list of text blocks")
-            name = self.names.get(called, "") if isinstance(called, str) else ""
-            self.messages.append(ChatMessage("tool", output.joined(_TEXT_IN), name=name))
-        elif kind == "item_reference":
-            item.refuse("refers to what is stored, and nothing is stored here; send the item itself")
-        elif kind != "additional_tools":
-            item.refuse(f"has the type {kind[:80]!r}, which the gateway does not read; leave it out")
-
-    def finish(self) -> None:
-        """The model's message ends here, if there is one."""
-        if self.said or self.calls or any(self.thinking):
-            thinking, text = "".join(self.thinking), "".join(self.said)
-            self.messages.append(ChatMessage("assistant", text, tuple(self.calls), thinking))
-        self.thinking, self.said, self.calls = [], [], []
-
-    def _begin(self) -> None:
-        """Reasoning or text begins another reply, unless calls show that this one goes on."""
-        if self.said and not self.calls:
-            self.finish()
-
-    def _message(self, item: Given) -> None:
+def _parts(item: Given) -> Iterator[ChatMessage]:
+    """An item as a message, or as a part of the model's."""
+    kind = Given(item.object().get("type", "message"), f"{item.where}.type").string()
+    if kind == "message":
         named = item["role"].string()
         if named not in _ROLES:
             item["role"].refuse(f"is {named[:60]!r}; the gateway takes user, assistant, system or developer")
-        role, text = _ROLES[named], item["content"].joined(_TEXT_IN)
-        if role == "assistant":
-            self._begin()
-            self.said.append(text)
-        else:
-            self.finish()
-            self.messages.append(ChatMessage(role, text))
+        yield ChatMessage(_ROLES[named], item["content"].joined(_TEXT_IN))
+    elif kind == "agent_message":
+        yield ChatMessage("user", item["content"].joined(_TEXT_IN))
+    elif kind == "reasoning":
+        if thinking := _thinking(item):
+            yield ChatMessage("assistant", thinking=thinking)
+    elif kind in ("function_call", "custom_tool_call"):
+        yield ChatMessage("assistant", calls=(_call(item, custom=kind == "custom_tool_call"),))
+    elif kind in ("function_call_output", "custom_tool_call_output"):
+        output, called = item["output"], item["call_id"].value
+        if output.value is None:
+            output.wrong("a string or a list of text blocks")
+        yield ChatMessage("tool", output.joined(_TEXT_IN), name=called if isinstance(called, str) else "")
+    elif kind == "item_reference":
+        item.refuse("refers to what is stored, and nothing is stored here; send the item itself")
+    elif kind != "additional_tools":
+        item.refuse(f"has the type {kind[:80]!r}, which the gateway does not read; leave it out")
 
-    def _call(self, item: Given, custom: bool) -> None:
-        namespace = item["namespace"]
-        tool = Tool(item["name"].string(), None if namespace.value is None else namespace.string())
-        given = item["input" if custom else "arguments"]
-        if not isinstance(given.value, str) and (custom or not isinstance(given.value, Mapping)):
-            given.wrong("a string")
-        wrapped = custom and not str(item["id"].value).startswith(RAW)
-        arguments = read_arguments({"input": given.value} if wrapped else given.value)
-        call = Call(tool.flat, arguments, item["call_id"].string())
-        self.names[call.id] = call.name
-        self.calls.append(call)
+
+def _call(item: Given, custom: bool) -> Call:
+    namespace = item["namespace"]
+    tool = Tool(item["name"].string(), None if namespace.value is None else namespace.string())
+    given = item["input" if custom else "arguments"]
+    if not isinstance(given.value, str) and (custom or not isinstance(given.value, Mapping)):
+        given.wrong("a string")
+    wrapped = custom and not str(item["id"].value).startswith(RAW)
+    arguments = read_arguments({"input": given.value} if wrapped else given.value)
+    return Call(tool.flat, arguments, item["call_id"].string())
 
 
 def _thinking(item: Given) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from agent_r1_gateway.dialects.fields import Field, check_fields
-from agent_r1_gateway.wire import DEEPEST, Refused, too_deep, well_formed
+from agent_r1_gateway.wire import DEEPEST, ChatMessage, Refused, too_deep, well_formed
 
 _PIECE = 4096
 _MOST_UNREAD = 20
@@ -131,6 +131,28 @@ def messages_of(given: Given, prefill: str) -> list[Given]:
     if prefill and found[-1]["role"].value == "assistant":
         found[-1].refuse(f"is the assistant's, and the policy continues no message that it has begun; {prefill}")
     return found
+
+
+def conversation(
+    parts: Iterable[ChatMessage], goes_on: Callable[[ChatMessage, ChatMessage], bool]
+) -> tuple[ChatMessage, ...]:
+    """The messages that parts make.
+
+    Args:
+        parts: in order; a tool's message names the id of its call in place of the tool.
+        goes_on: whether the second of two adjacent parts of the assistant belongs to the first one's message.
+    """
+    messages, names = list[ChatMessage](), dict[str, str]()
+    for one in parts:
+        if one.role == "tool":
+            one = replace(one, name=names.get(one.name, ""))
+        names.update({call.id: call.name for call in one.calls if call.id})
+        last = messages[-1] if messages else None
+        if last is not None and last.role == one.role == "assistant" and goes_on(last, one):
+            last = messages.pop()
+            one = ChatMessage("assistant", last.text + one.text, last.calls + one.calls, last.thinking + one.thinking)
+        messages.append(one)
+    return tuple(messages)
 
 
 def calls_allowed(choice: Any) -> bool:

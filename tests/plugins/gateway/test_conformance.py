@@ -68,6 +68,7 @@ HONOURED: Mapping[str, Mapping[str, tuple[dict[str, Any], str | Shown, Any]]] = 
         "max_tokens": ({"max_tokens": 10}, "max_tokens", 10),
         "messages": ({"messages": [HELLO | {"content": "Ho"}]}, "messages", (ChatMessage("user", "Ho"),)),
         "model": ({"model": "small"}, lambda it: messages.write(REPLY, it)["model"], "small"),
+        "output_config": ({"output_config": {"effort": "high"}}, "ignored", ("output_config.effort",)),
         "stop_sequences": ({"stop_sequences": list("abcde")}, "stop", tuple("abcde")),
         "stream": ({"stream": True}, "stream", True),
         "system": ({"system": "Be brief."}, lambda it: it.messages[0], ChatMessage("system", "Be brief.")),

@@ -23,7 +23,10 @@ REQUESTS = recorded("client_requests")
 ARGUMENTS = {"command": "echo hello-42", "description": "say"}
 CLIENTS = [
     pytest.param(
-        messages, "claude code", ("thinking", "context_management", "output_config", "metadata"), id="claude code"
+        messages,
+        "claude code",
+        ("thinking", "context_management", "output_config.effort", "metadata"),
+        id="claude code",
     ),
     pytest.param(chat, "pi", ("store", "reasoning_effort"), id="pi"),
     pytest.param(chat, "opencode", (), id="opencode"),

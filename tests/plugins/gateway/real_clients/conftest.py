@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from multiprocessing import connection
@@ -89,6 +89,24 @@ def options_of(request: pytest.FixtureRequest) -> Callable[..., dict[str, Any]]:
         return {"command": command, "environment": path | variables, "max_tokens": POSITIONS}
 
     return options
+
+
+@pytest.fixture
+def cheap_options_of(
+    options_of: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[Client], dict[str, Any]]]:
+    """As `options_of`; but one process plays all episodes of a client in Python."""
+    with ExitStack() as running:
+
+        def options(client: Client) -> dict[str, Any]:
+            given = options_of(client)
+            if client.from_npm:
+                return given
+            run = running.enter_context(many(given["command"], tmp_path))
+            monkeypatch.setattr("agent_r1_gateway.env.function_named", lambda name: run)
+            return {"function": "a:client", "workers": 0}
+
+        yield options
 
 
 @contextmanager

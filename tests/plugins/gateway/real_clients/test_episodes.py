@@ -36,6 +36,7 @@ def test_a_client_calls_its_tool_and_asks_nobody_else(name: str, options_of: Cal
     assert (trajectory.status, trajectory.answer) == (EndStatus.TERMINATED, "In Tavelo.")
     assert [(call.name, call.arguments) for call in trajectory.turns[0].calls] == [(client.tool, client.arguments)]
     assert f" {client.tool}" in tiny_tokenizer().decode(trajectory.segments[0].ids).partition(TURN_END)[0]
-    assert client.found in trajectory.turns[1].observation[0]["content"]
-    assert (counts.requests, counts.segments, counts.encoded_again) == (2, 1, 0)
+    assert any(client.found in message["content"] for message in trajectory.turns[1].observation)
+    assert (counts.requests, counts.segments) == (client.requests, client.requests if client.rewrites else 1)
+    assert bool(counts.encoded_again) is client.rewrites
     assert (counts.trained_once, counts.trained_otherwise) == (counts.sampled, 0)

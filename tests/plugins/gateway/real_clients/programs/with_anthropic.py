@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 import anthropic
-from episodes import DESCRIPTION, MOST_CALLS, PARAMETERS, Episode, called, play
+from episodes import DESCRIPTION, MOST_CALLS, PARAMETERS, PLAIN, Episode, called, play
 
 TOOLS: list[Any] = [{"name": "look_up", "description": DESCRIPTION, "input_schema": PARAMETERS}]
 
@@ -31,7 +31,8 @@ def ask(client: anthropic.Anthropic, messages: list[Any], most_tokens: int) -> t
 def run(episode: Episode) -> str | None:
     """The last answer."""
     messages, answer = list[Any](), None
-    with anthropic.Anthropic(base_url=episode.anthropic_base_url, api_key=episode.api_key) as client:
+    http = anthropic.DefaultHttpxClient(**PLAIN)
+    with anthropic.Anthropic(base_url=episode.anthropic_base_url, api_key=episode.api_key, http_client=http) as client:
         for question in episode.questions:
             messages.append({"role": "user", "content": question})
             for _ in range(MOST_CALLS):

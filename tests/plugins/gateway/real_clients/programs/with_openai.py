@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 import openai
-from episodes import DESCRIPTION, MOST_CALLS, PARAMETERS, Episode, called, play
+from episodes import DESCRIPTION, MOST_CALLS, PARAMETERS, PLAIN, Episode, called, play
 
 STREAM = "stream" in sys.argv
 FUNCTION = {"name": "look_up", "description": DESCRIPTION, "parameters": PARAMETERS, "strict": True}
@@ -48,7 +48,8 @@ def run(episode: Episode) -> str | None:
     """The last answer."""
     ask = chat if "chat" in sys.argv else responses
     conversation, answer = list[Any](), None
-    with openai.OpenAI(base_url=episode.base_url, api_key=episode.api_key) as client:
+    http = openai.DefaultHttpxClient(**PLAIN)
+    with openai.OpenAI(base_url=episode.base_url, api_key=episode.api_key, http_client=http) as client:
         for question in episode.questions:
             conversation.append({"role": "user", "content": question})
             for _ in range(MOST_CALLS):

@@ -5,15 +5,16 @@ from typing import Any
 
 from agents import Agent, ModelSettings, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
 from agents.exceptions import AgentsException
-from episodes import MOST_CALLS, Episode, look_up, play
-from openai import AsyncOpenAI
+from episodes import MOST_CALLS, PLAIN, Episode, look_up, play
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
 set_tracing_disabled(True)
 
 
 async def ask(episode: Episode) -> str | None:
     """The last answer."""
-    async with AsyncOpenAI(base_url=episode.base_url, api_key=episode.api_key) as client:
+    http = DefaultAsyncHttpxClient(**PLAIN)
+    async with AsyncOpenAI(base_url=episode.base_url, api_key=episode.api_key, http_client=http) as client:
         model = OpenAIResponsesModel("gpt-5", client)
         agent = Agent(name="Finder", instructions="Look people up.", tools=[function_tool(look_up)], model=model)
         items, answer = list[Any](), None

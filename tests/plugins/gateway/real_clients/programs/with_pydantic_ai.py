@@ -2,8 +2,8 @@
 
 import asyncio
 
-from episodes import MOST_CALLS, Episode, look_up, play
-from openai import AsyncOpenAI
+from episodes import MOST_CALLS, PLAIN, Episode, look_up, play
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 from pydantic_ai import Agent, ModelSettings, UsageLimits
 from pydantic_ai.exceptions import AgentRunError
 from pydantic_ai.models.openai import OpenAIChatModel
@@ -12,7 +12,8 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 async def ask(episode: Episode) -> str | None:
     """The last answer."""
-    async with AsyncOpenAI(base_url=episode.base_url, api_key=episode.api_key) as client:
+    http = DefaultAsyncHttpxClient(**PLAIN)
+    async with AsyncOpenAI(base_url=episode.base_url, api_key=episode.api_key, http_client=http) as client:
         model = OpenAIChatModel("gpt-5", provider=OpenAIProvider(openai_client=client))
         agent = Agent(model, instructions="Look people up.", tools=[look_up], retries=3)
         history, answer = None, None
