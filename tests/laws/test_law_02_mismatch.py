@@ -32,18 +32,23 @@ LEFT_OUT = {
 """Sample, segment and place of what the masks leave out."""
 
 
+SAMPLED = [5, 6, 10, 11]
+"""Places of what was sampled among the twelve ids of a segment, in two turns."""
+
+
 def played() -> Group:
-    """In each segment five ids are read and four sampled."""
     model, group = tiny_model(), Group(make_task())
     for sample, ratios in enumerate(RATIOS):
-        texts = [list(range(10 * n, 10 * n + 9)) for n in (2 * sample, 2 * sample + 1)]
-        turns = [(ids[:5], ids[5:]) for ids in texts]
-        told = []
-        for ids, segment in zip(texts, ratios, strict=True):
-            own = torch.log_softmax(model(torch.tensor([ids])).logits[0].double(), -1)[range(4, 8), ids[5:]]
-            told.append((own - torch.tensor(segment).log()).tolist())
+        turns, told = [], []
+        for ids, segment in zip(
+            torch.randint(200, (2, 12), generator=torch.Generator().manual_seed(sample)), ratios, strict=True
+        ):
+            table = torch.log_softmax(model(ids[None]).logits[0].double(), -1)
+            own = torch.stack([table[at - 1, ids[at]] for at in SAMPLED]) - torch.tensor(segment).log()
+            turns += [(ids[:5].tolist(), ids[5:7].tolist()), (ids[7:10].tolist(), ids[10:].tolist())]
+            told += [own[:2].tolist(), own[2:].tolist()]
         group.trajectories.append(
-            make_trajectory(turns, sample=sample, logprobs=told, reward=float(sample), new_segment_at=(1,))
+            make_trajectory(turns, sample=sample, logprobs=told, reward=float(sample), new_segment_at=(2,))
         )
     return group
 
@@ -56,7 +61,7 @@ class Without(GRPO):
     def advantages(self, batch: Batch) -> Advantages:
         found = super().advantages(batch)
         for sample, segment, place in self.left_out:
-            found.advantages[sample, 9 * segment + 5 + place] = 0.0
+            found.advantages[sample, 12 * segment + SAMPLED[place]] = 0.0
         return found
 
 
