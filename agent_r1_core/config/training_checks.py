@@ -23,6 +23,7 @@ def check_training(setup: Setup) -> None:
     """Check the options of training, and those of the algorithm."""
     _offload(setup)
     _sampling(setup)
+    _mismatch(setup)
     _algorithm(setup)
     _amounts(setup)
     _warn(setup)
@@ -43,9 +44,15 @@ def _algorithm(setup: Setup) -> None:
             f"algorithm {block.name} needs no log-probs from before it"
         )
         setup.idle(("training", "old_logprobs"), text)
-    elif training.old_logprobs == "engine" and training.importance_clip is not None:
-        text = "training.old_logprobs=engine takes the sampler's own log-probs, so that every importance weight is 1"
+    elif algorithm.importance_level() is None:
+        setup.idle(("training", "old_logprobs"), f"the algorithm {block.name} compares with the policy that sampled")
+    elif training.old_logprobs == "engine":
+        text = "training.old_logprobs=engine takes the sampler's own log-probs, so that every importance ratio is 1"
         setup.idle(("training", "importance_clip"), text)
+        if training.mismatch_mask != "off_policy":
+            setup.idle(("training", "mismatch_mask"), text)
+    if algorithm.importance_level() is None:
+        setup.idle(("training", "importance_clip"), f"the algorithm {block.name} compares with the policy that sampled")
     if not algorithm.asks_for_more() and algorithm.config.filter != "resample":
         text = f"the algorithm {block.name} never asks for more episodes, and algorithm.filter is not resample"
         setup.idle(("training", "extra_rollouts"), text)
@@ -65,6 +72,12 @@ def _algorithm(setup: Setup) -> None:
         if len(key) > 1 and key[0] == "health" and key[1] in idle and key[2:] != ("every",):
             setup.idle(key, idle[str(key[1])])
     check_process_rewards(setup, algorithm, block.name)
+    clips = [name for name in _CLIPS if setup.user_set(("algorithm", name))]
+    if clips and training.epochs * training.minibatches == 1 and algorithm.importance_level() is not None:
+        setup.warnings.append(
+            f"algorithm.{clips[0]} never acts: with training.epochs=1 and training.minibatches=1 each rollout is "
+            f"learnt from once, by the policy that sampled it"
+        )
     _curriculum(setup)
     _staleness(setup, algorithm, block.name)
     _demonstrations(setup, algorithm, block.name)
@@ -98,7 +111,9 @@ def _staleness(setup: Setup, algorithm: Algorithm, name: str) -> None:
     if not training.max_staleness:
         setup.idle(_CORRECTION, "training.max_staleness is 0")
         return
-    if training.epochs * training.minibatches == 1:
+    if algorithm.importance_level() is None:
+        setup.idle(_CORRECTION, f"the algorithm {name} compares with the policy that sampled")
+    elif training.epochs * training.minibatches == 1:
         text = (
             "with training.epochs=1 and training.minibatches=1 each rollout gets a single optimiser step, whose policy "
             "is the one before the update, so that decoupled and truncated are the same"
@@ -124,6 +139,22 @@ def _staleness(setup: Setup, algorithm: Algorithm, name: str) -> None:
         setup.problems.add(("training", "old_logprobs"), text)
 
 
+def _mismatch(setup: Setup) -> None:
+    """Check the bounds of training.mismatch_mask."""
+    training = setup.config.training
+    if training.mismatch_mask is None:
+        for option in ("mismatch_low", "mismatch_high"):
+            setup.idle(("training", option), "training.mismatch_mask is null")
+        return
+    if training.mismatch_mask == "off_policy":
+        setup.idle(("training", "mismatch_high"), "off_policy leaves out what the learner finds less likely alone")
+        return
+    low, high = training.mismatch_bounds
+    if low >= high:
+        key = ("training", "mismatch_high" if training.mismatch_low is None else "mismatch_low")
+        setup.problems.add(key, f"leaves nothing to keep: the lower bound is {low} and the upper one {high}")
+
+
 def _demonstrations(setup: Setup, algorithm: Algorithm, name: str) -> None:
     """Refuse what needs log-probs or returns of the policy's own episodes; say where observations come from."""
     observations, training = algorithm.demonstrations(), setup.config.training
@@ -136,9 +167,10 @@ def _demonstrations(setup: Setup, algorithm: Algorithm, name: str) -> None:
     if training.max_staleness:
         text = f"must be 0: the algorithm {name} learns from demonstrations, which no version of the policy sampled"
         problems.add(("training", "max_staleness"), text)
-    if training.importance_clip is not None:
-        text = "weighs tokens by what the engine said of them, and it sampled none of a demonstration; set it to null"
-        problems.add(("training", "importance_clip"), text)
+    for option in ("importance_clip", "mismatch_mask"):
+        if getattr(training, option) is not None:
+            text = "asks what the engine said of tokens, and it sampled none of a demonstration; set it to null"
+            problems.add(("training", option), text)
     if training.old_logprobs == "engine":
         text = "names log-probs that demonstrations have not; set training.old_logprobs=learner"
         problems.add(("training", "old_logprobs"), text)
@@ -208,12 +240,6 @@ def _warn(setup: Setup) -> None:
             f"evaluation.every={evaluation.every} is not a multiple of checkpoint.every={checkpoint.every}: a step "
             f"without a checkpoint cannot become the best one, even if it is evaluated"
         )
-    clips = [name for name in _CLIPS if setup.user_set(("algorithm", name))]
-    if clips and training.epochs * training.minibatches == 1:
-        setup.warnings.append(
-            f"algorithm.{clips[0]} never acts: with training.epochs=1 and training.minibatches=1 each rollout is "
-            f"learnt from once, by the policy that sampled it"
-        )
 
 
 def idle_monitors(config: RunConfig, name: str, algorithm: Algorithm) -> dict[str, str]:
@@ -248,14 +274,18 @@ def _lacking(config: RunConfig, name: str, algorithm: Algorithm) -> dict[Need, s
         lacking["reference"] = f"the algorithm {name} has no reference here"
     if "critic" in algorithm.roles():
         lacking["no critic"] = f"the algorithm {name} has a critic"
-    if training.epochs * training.minibatches == 1:
+    if training.epochs * training.minibatches == 1 and algorithm.importance_level() is not None:
         lacking["several passes"] = (
             "with training.epochs=1 and training.minibatches=1 the policy has not moved when the loss is computed"
         )
     if training.max_staleness:
         lacking["one version"] = "training.max_staleness lets the groups mix versions"
-    if training.importance_clip is None and not training.max_staleness:
+    if algorithm.importance_level() is None:
+        lacking["importance weights"] = f"the algorithm {name} compares with the policy that sampled"
+    elif training.importance_clip is None and not training.max_staleness:
         lacking["importance weights"] = "training.importance_clip is null"
+    if training.mismatch_mask is None:
+        lacking["a mismatch mask"] = "training.mismatch_mask is null"
     if config.health.information is None or not config.health.information.every:
         lacking["measurements"] = "health.information.every is 0"
     if not config.evaluation.every:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Role = Literal["policy", "critic", "reference"]
 Aggregation = Literal["token_mean", "sequence_mean", "sequence_sum", "constant"]
+ImportanceLevel = Literal["token", "turn", "sequence"]
 GroupFilter = Literal["none", "zero_spread", "resample", "top_share", "top_p"]
 
 
@@ -171,10 +172,11 @@ class Algorithm(Component):
         in a pass of their own before it asks for advantages."""
         return False
 
-    def has_sequence_ratio(self) -> bool:
-        """Whether the loss has one importance ratio for a whole trajectory, the geometric mean of its tokens' (GSPO):
-        weights against a stale or disagreeing sampler are then taken in the same way."""
-        return False
+    def importance_level(self) -> ImportanceLevel | None:
+        """Of what the loss has one importance ratio: a token, or a turn or a whole trajectory, with the geometric mean
+        of its tokens'. Weights against a stale or disagreeing sampler are then taken in the same way. None: the loss
+        compares with the policy that sampled, which stands in `old_logprobs`, and gets no weights."""
+        return "token"
 
     def uses_old_logprobs(self, epochs: int, minibatches: int) -> bool:
         """Whether the learner needs log-probs from before the update: there are several optimiser steps per rollout, or

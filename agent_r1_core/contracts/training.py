@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -12,6 +13,14 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 Schedule = Literal["constant", "linear", "cosine"]
 OldLogprobs = Literal["auto", "engine", "learner"]
 StalenessCorrection = Literal["decoupled", "truncated"]
+MismatchMask = Literal["icepop", "sequence", "geometric", "off_policy"]
+MISMATCH_BOUNDS: dict[MismatchMask, tuple[float, float]] = {
+    "icepop": (0.5, 5.0),
+    "sequence": (0.0, 3.0),
+    "geometric": (0.99, 1.01),
+    "off_policy": (math.exp(-0.5), math.inf),
+}
+"""Between which a mask keeps what it looks at, where the recipe says nothing."""
 
 
 class LoraSettings(Section):
@@ -94,6 +103,15 @@ class TrainingConfig(Section):
     importance_clip: float | None = Field(default=None, gt=0)
     """Upper bound of importance weights against a mismatch of sampler and learner; null: no such weights, or 2 where
     `max_staleness` is above 0."""
+    mismatch_mask: MismatchMask | None = None
+    """What learns nothing because sampler and learner disagree about it. `icepop`: a token whose ratio, learner /
+    sampler, is outside the bounds; `sequence`: a segment whose product of ratios is; `geometric`: one whose geometric
+    mean is; `off_policy`: the negative advantages of one whose geometric mean is below the lower bound. null: nothing
+    is left out. Weights (`importance_clip`) may stand beside it."""
+    mismatch_low: float | None = Field(default=None, gt=0)
+    """null: .5 for `icepop`, none for `sequence`, .99 for `geometric`, e^-.5 for `off_policy`."""
+    mismatch_high: float | None = Field(default=None, gt=0)
+    """null: 5 for `icepop`, 3 for `sequence`, 1.01 for `geometric`; no effect with `off_policy`."""
     max_staleness: int = Field(default=0, ge=0)
     """By how many versions of the weights (each step makes one) a sampled token may be older than those that learn from
     it. 0: on policy, rollouts and updates take turns; above, they overlap, and importance weights correct the loss."""
@@ -101,3 +119,10 @@ class TrainingConfig(Section):
     """`decoupled`: clip against the policy before the update, and weigh by how much more likely it makes a token than
     the policy that sampled it (arXiv 2505.24298); `truncated`: no clipping, the weight compares with the policy of each
     pass, which saves a pass. No effect if a rollout is learnt from in a single step."""
+
+    @property
+    def mismatch_bounds(self) -> tuple[float, float]:
+        """Between which `mismatch_mask`, which is not null, keeps a ratio."""
+        assert self.mismatch_mask is not None
+        low, high = MISMATCH_BOUNDS[self.mismatch_mask]
+        return self.mismatch_low or low, self.mismatch_high or high

@@ -171,6 +171,14 @@ MONITORS: tuple[Monitor, ...] = (
         needs="importance weights",
     ),
     Monitor(
+        "mismatch_mask",
+        metric.UPDATE_MISMATCH_MASKED,
+        AtLeast(threshold=0.3, steps=3),
+        "training.mismatch_mask leaves {value} of the action tokens out (alarm at {limit})",
+        "the same precision in engine and learner, wider bounds (training.mismatch_low and mismatch_high), or icepop",
+        needs="a mismatch mask",
+    ),
+    Monitor(
         "mixed_groups",
         metric.ROLLOUT_MIXED_GROUPS,
         AtLeast(threshold=1, steps=1),

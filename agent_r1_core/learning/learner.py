@@ -98,7 +98,7 @@ class Learner:
         self._skips = settings.skip_without_gradient and not (
             algorithm.needs_every_trajectory() or algorithm.needs_entropy()
         )
-        self._correction = Correction(settings, algorithm.has_sequence_ratio())
+        self._correction = Correction(settings, algorithm.importance_level())
         self._warmup = settings.critic_warmup if self.critic else 0
         self.optimiser = Optimiser(policy.named_parameters(), settings.lr, settings, OF_POLICY, self._warmup)
         self.critic_optimiser = None

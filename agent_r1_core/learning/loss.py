@@ -2,7 +2,8 @@
 
 Correction: the sampler differs from the learner by rounding, or by versions of the weights where rollouts run ahead.
 Either way a token's advantage is weighed by min(pi_old / pi_sampler, bound); where the algorithm has one ratio for a
-trajectory, the weight is the trajectory's, too. `decoupled` (arXiv 2505.24298): pi_old is the policy before the update,
+trajectory or a turn, the weight is that one's, too; one that compares with pi_sampler itself (DPPO) gets no weights.
+Before that, mismatch.py may leave actions out. `decoupled` (arXiv 2505.24298): pi_old is the policy before the update,
 against which the loss clips. `truncated`: pi_old is the policy of each pass, so nothing clips.
 """
 
@@ -14,10 +15,12 @@ import torch
 from torch import Tensor
 
 from agent_r1_core.attribute_texts import show_attributes
+from agent_r1_core.contracts.algorithm import ImportanceLevel
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.learning.kl import LossKlEstimator, kl_estimate, kl_loss
 from agent_r1_core.learning.meter import Sum
-from agent_r1_core.learning.surrogate import Surrogate, log_ratio, sequence_log_ratio, truncated_importance
+from agent_r1_core.learning.mismatch import mask_mismatch
+from agent_r1_core.learning.surrogate import Surrogate, log_ratio, mean_log_ratio, truncated_importance
 from agent_r1_core.metrics import declared as metric
 
 _BOUND = 2.0
@@ -61,11 +64,24 @@ class LossTokens:
     importance: Tensor | None = None
     """min(pi_old / pi_sampler, bound) at actions, else 1: times pi / pi_old it makes up for the policy that sampled, in
     a term of the loss that has no advantage. None: there are no such weights."""
+    segment: Tensor | None = None
+    """long: the number of the token's segment within the micro-batch; None: every trajectory is a single one."""
 
     @property
     def in_loss(self) -> Tensor:
         """bool: the tokens of the policy's loss."""
         return self.weights > 0
+
+    def log_ratio_per(self, level: ImportanceLevel, token_log_ratio: Tensor, counted: Tensor) -> Tensor:
+        """Log-ratios [tokens] of the tokens, or the means of their trajectories or turns over `counted` tokens; with
+        `turn` the environment's tokens, which are in none, keep their own."""
+        if level == "token":
+            return token_log_ratio
+        if level == "sequence":
+            return mean_log_ratio(token_log_ratio, self.sequence, counted)
+        action = self.turn >= 0
+        unit = torch.where(action, self.sequence * (self.turn.max() + 1) + self.turn, 0)
+        return torch.where(action, mean_log_ratio(token_log_ratio, unit, counted & action), token_log_ratio)
 
     def sum_of(self, values: Tensor) -> Sum:
         """A metric over the tokens of the policy's loss."""
@@ -90,42 +106,46 @@ class Correction:
     """The correction that the settings ask for.
 
     Args:
-        of_sequences: whether advantages are weighed by trajectory, as `Algorithm.has_sequence_ratio` says.
+        level: of what advantages are weighed, as `Algorithm.importance_level` says.
     """
 
-    def __init__(self, settings: TrainingConfig, of_sequences: bool = False) -> None:
-        self._of_sequences = of_sequences
+    def __init__(self, settings: TrainingConfig, level: ImportanceLevel | None = "token") -> None:
+        self._settings = settings
+        self._level = level
         self.ahead = settings.max_staleness > 0
         """Whether rollouts run ahead: the policy that sampled is then not the one before the update."""
-        self.truncates = self.ahead and settings.staleness_correction == "truncated"
+        self.truncates = level is None or (self.ahead and settings.staleness_correction == "truncated")
         """Whether no log-probs from before the update are needed."""
         self._bound = _BOUND if self.ahead and settings.importance_clip is None else settings.importance_clip
 
     def corrected(self, tokens: LossTokens) -> tuple[LossTokens, dict[str, Sum]]:
-        """The tokens with the log-probs against which the loss clips and, where there is a bound, with truncated
-        importance weights and with advantages of actions weighed; what to log of the weights.
+        """The tokens with the log-probs against which the loss clips, without what a mask leaves out and, where there
+        is a bound, with truncated importance weights and with advantages of actions weighed; what to log of it.
 
-        Where a trajectory has one ratio, an advantage gets the weight of its trajectory, in which the geometric mean
-        over the trajectory's actions stands for pi_old / pi_sampler.
+        Where a trajectory or a turn has one ratio, an advantage gets the weight of that one, in which the geometric
+        mean over its actions stands for pi_old / pi_sampler.
         """
         if self.truncates:
             tokens = replace(tokens, old_logprobs=tokens.logprobs.detach())
+        tokens, sums = mask_mismatch(tokens, self._settings)
+        if self._level is None:
+            return self.measured(tokens), sums
         if self._bound is None:
-            return tokens, {}
+            return tokens, sums
         action = tokens.turn >= 0
         apart = torch.where(action, log_ratio(tokens.old_logprobs, tokens.sampler_logprobs), 0.0)
-        weights = importance = truncated_importance(apart, self._bound)
-        if self._of_sequences:
-            weights = truncated_importance(sequence_log_ratio(apart, tokens.sequence, action), self._bound)
+        importance = truncated_importance(apart, self._bound)
+        weights = truncated_importance(tokens.log_ratio_per(self._level, apart, action), self._bound)
         advantages = torch.where(action, tokens.advantages * weights, tokens.advantages)
-        sums: dict[str, Sum] = {
+        sums |= {
             metric.UPDATE_IMPORTANCE_WEIGHT: (weights[action].sum(), action.sum()),
             metric.UPDATE_IMPORTANCE_CLIPPED: ((weights[action] >= self._bound).sum(), action.sum()),
         }
         return replace(tokens, advantages=advantages, importance=torch.where(action, importance, 1.0)), sums
 
     def measured(self, tokens: LossTokens) -> LossTokens:
-        """The tokens with the log-probs from which the policy has moved: under `truncated` the sampler's."""
+        """The tokens with the log-probs from which the policy has moved: the sampler's under `truncated`, and where the
+        loss compares with it."""
         if not self.truncates:
             return tokens
         before = torch.where(tokens.turn >= 0, tokens.sampler_logprobs, tokens.old_logprobs)

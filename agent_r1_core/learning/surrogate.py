@@ -12,6 +12,8 @@ from torch import Tensor
 
 _LIMIT = 20.0
 """Bound of log-ratios: exp(20) is far beyond every clip, and far from overflow."""
+_DPPO_WEIGHT = 20.0
+"""Bound of rho in DPPO's loss."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Surrogate:
 
     loss: Tensor
     clipped: Tensor
-    """bool: the clip bounds this token, so that it has no gradient (or, in CISPO, a bounded weight)."""
+    """bool: the clip bounds this token, so that it has no gradient (or, in CISPO and DPPO, a bounded weight)."""
     ratio: Tensor
     """pi / pi_old, detached."""
 
@@ -30,20 +32,20 @@ def log_ratio(logprobs: Tensor, old_logprobs: Tensor) -> Tensor:
     return (logprobs - old_logprobs).clamp(-_LIMIT, _LIMIT)
 
 
-def sequence_log_ratio(token_log_ratio: Tensor, sequence: Tensor, counted: Tensor) -> Tensor:
-    """Each token's sequence-level log-ratio, mean_t log rho_t over the sequence's counted tokens
-    (GSPO, arXiv 2507.18071).
+def mean_log_ratio(token_log_ratio: Tensor, unit: Tensor, counted: Tensor) -> Tensor:
+    """Each token's log-ratio of a whole trajectory (GSPO, arXiv 2507.18071) or turn (2511.20718): the mean of log rho_t
+    over the unit's counted tokens.
 
     Args:
         token_log_ratio: [tokens].
-        sequence: long [tokens], the number of each token's trajectory.
+        unit: long [tokens], the number of each token's trajectory or turn.
         counted: bool [tokens], the tokens that enter the mean.
     """
-    zeros = token_log_ratio.new_zeros(int(sequence.max()) + 1 if sequence.numel() else 0)
+    zeros = token_log_ratio.new_zeros(int(unit.max()) + 1 if unit.numel() else 0)
     weight = counted.to(token_log_ratio.dtype)
-    total = zeros.index_add(0, sequence, token_log_ratio * weight)
-    count = zeros.index_add(0, sequence, weight).clamp(min=1)
-    return (total / count)[sequence]
+    total = zeros.index_add(0, unit, token_log_ratio * weight)
+    count = zeros.index_add(0, unit, weight).clamp(min=1)
+    return (total / count)[unit]
 
 
 def clipped_surrogate(
@@ -74,6 +76,22 @@ def cispo_surrogate(
     The weight is bounded, the gradient is not cut: every token keeps one."""
     ratio = torch.exp(ratio_log.detach())
     weight = ratio.clamp(1 - clip_low, 1 + clip_high)
+    return Surrogate(-weight * advantages * logprobs, weight != ratio, ratio)
+
+
+def dppo_surrogate(
+    logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, clip_low: float, clip_high: float
+) -> Surrogate:
+    """-stopgrad(min(rho, 20)) M A log p with rho = p / q, q the probability under the policy that sampled (DPPO with
+    the total variation of a token, arXiv 2602.04879; a weight of at most 20 as in verl's).
+
+    M drops a token once p has gone too far in its advantage's direction: M = 1 where p - q <= clip_high if A > 0, else
+    where p - q >= -clip_low. The distance counts, not the ratio, so that an unlikely token may still become likelier.
+    """
+    now = logprobs.detach()
+    ratio, moved = torch.exp(log_ratio(now, old_logprobs)), now.exp() - old_logprobs.exp()
+    dropped = torch.where(advantages > 0, moved > clip_high, moved < -clip_low)
+    weight = torch.where(dropped, 0.0, ratio.clamp(max=_DPPO_WEIGHT))
     return Surrogate(-weight * advantages * logprobs, weight != ratio, ratio)
 
 

@@ -186,6 +186,8 @@ class Minibatch:
             before = sampler if old is None else old
             policy = TokenLogprobs(before, torch.zeros_like(before))
         sequence = torch.arange(len(packed.rows)).repeat_interleave(packed.valid.sum(1))
+        lengths = [len(one.ids) for row in packed.rows.tolist() for one in batch.trajectories[row].segments]
+        segment = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
         return LossTokens(
             logprobs=policy.logprobs,
             old_logprobs=policy.logprobs.detach() if old is None else old,
@@ -200,4 +202,5 @@ class Minibatch:
             old_values=take_some(batch.values),
             value_targets=take_some(advantages.value_targets),
             value_weights=take_some(self.value_weights),
+            segment=on_device(segment[chosen], device),
         )

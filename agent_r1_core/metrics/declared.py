@@ -183,6 +183,15 @@ UPDATE_IMPORTANCE_CLIPPED = Metric(
     unit="share",
     better="lower",
 )
+UPDATE_MISMATCH_MASKED = Metric(
+    "update/mismatch_masked",
+    "action tokens that `training.mismatch_mask` leaves out, of those of trajectories that were not skipped",
+    unit="share",
+    better="lower",
+)
+UPDATE_MISMATCH_SEGMENTS = Metric(
+    "update/mismatch_segments", "segments with such a token, of those with actions", unit="share", better="lower"
+)
 UPDATE_STEPS = Metric("update/steps", "optimiser steps of the policy")
 UPDATE_LR = Metric("update/lr", "learning rate of the policy")
 UPDATE_GRAD_NORM = Metric("update/grad_norm", "norm of the policy's gradient before clipping")

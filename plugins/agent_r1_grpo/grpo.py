@@ -3,7 +3,7 @@
 A_i = (R_i - mean_G) / (std_G + eps) at every action token of trajectory i, with the clipped surrogate of PPO and, if
 asked for, a KL to the reference in the loss (learning/kl.py says what its gradient is). Options turn it into Dr. GRPO
 (2503.20783), DAPO (2503.14476), RLOO (2402.14740), GSPO (2507.18071), CISPO (2506.13585) and StarPO with these
-advantages (2504.20073); presets set them.
+advantages (2504.20073), which have presets, or give them turn-level ratios (2511.20718) or DPPO's loss (2602.04879).
 
 R_i is the trajectory's outcome plus the sum of its process rewards: which turn earned them makes no difference. A group
 is one task under one policy version (LAW 7); one without spread has advantage 0.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from agent_r1_core.contracts.algorithm import Aggregation, Algorithm, AlgorithmConfig, Role
+from agent_r1_core.contracts.algorithm import Aggregation, Algorithm, AlgorithmConfig, ImportanceLevel, Role
 from agent_r1_core.learning.batch import Advantages
 from agent_r1_core.learning.credit import spread_over
 from agent_r1_core.learning.groups import (
@@ -25,7 +25,7 @@ from agent_r1_core.learning.groups import (
 )
 from agent_r1_core.learning.kl import LossKlEstimator
 from agent_r1_core.learning.loss import add_kl, policy_terms
-from agent_r1_core.learning.surrogate import cispo_surrogate, clipped_surrogate, log_ratio, sequence_log_ratio
+from agent_r1_core.learning.surrogate import cispo_surrogate, clipped_surrogate, dppo_surrogate, log_ratio
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,7 +47,7 @@ class GRPO(Algorithm):
         clip_high: float = Field(0.2, gt=0)
         """Upper bound of the ratio is 1 + clip_high; no effect if a rollout is learnt from in a single step."""
         dual_clip: float | None = Field(None, gt=1)
-        """Bound of the ratio at tokens with negative advantage; null: none. No effect with `objective: cispo`."""
+        """Bound of the ratio at tokens with negative advantage; null: none. An effect with `objective: clip` alone."""
         baseline: Literal["mean", "leave_one_out"] = "mean"
         """What a return is compared with: its group's mean, or the mean of the other returns."""
         normalise_std: bool = True
@@ -63,12 +63,14 @@ class GRPO(Algorithm):
         """Multiply the KL by the importance ratio, policy / policy that sampled (DeepSeek-V3.2): its expected gradient
         is then that of KL(policy || reference) with both estimators and in every pass, but for the bound of
         `training.importance_clip` where rollouts run ahead. Off, as in the paper; no effect if kl_coef is 0."""
-        ratio: Literal["token", "sequence"] = "token"
+        ratio: ImportanceLevel = "token"
         """`sequence`: one ratio per trajectory, the geometric mean of its tokens' (GSPO), and importance weights
-        likewise."""
-        objective: Literal["clip", "cispo"] = "clip"
+        likewise; `turn`: one per turn (2511.20718). No effect with `objective: dppo`."""
+        objective: Literal["clip", "cispo", "dppo"] = "clip"
         """`cispo`: log-probs with a bounded weight instead of a clipped ratio. The preset `cispo` has no lower bound
-        and an upper one of 5, as ScaleRL (2510.13786) found; the paper names none."""
+        and an upper one of 5, as ScaleRL (2510.13786) found; the paper names none. `dppo`: log-probs weighed by the
+        ratio to the policy that sampled, at most 20; a token whose probability has moved from that policy's by more
+        than `clip_high` up (A > 0) or `clip_low` down (A < 0) is dropped, .2 in the paper's code."""
 
     @classmethod
     def idle_options(cls, config: Any) -> dict[str, str]:
@@ -82,15 +84,18 @@ class GRPO(Algorithm):
             idle |= {"kl_estimator": "kl_coef is 0", "kl_correction": "kl_coef is 0"}
         if config.objective == "cispo":
             idle["dual_clip"] = "cispo has no clipped ratio to bound"
+        if config.objective == "dppo":
+            idle |= dict.fromkeys(("dual_clip", "ratio"), "dppo bounds how far the probability of each token moves")
         return idle
 
     def roles(self) -> frozenset[Role]:
         """The policy, and the reference if there is a KL."""
         return frozenset({"policy", "reference"} if self.config.kl_coef > 0 else {"policy"})
 
-    def has_sequence_ratio(self) -> bool:
-        """Yes with `ratio: sequence`."""
-        return bool(self.config.ratio == "sequence")
+    def importance_level(self) -> ImportanceLevel | None:
+        """That of `ratio`; none with `objective: dppo`, which compares with the policy that sampled."""
+        level: ImportanceLevel = self.config.ratio
+        return None if self.config.objective == "dppo" else level
 
     def advantages(self, batch: Batch) -> Advantages:
         """The trajectory's advantage at each of its credited tokens."""
@@ -105,14 +110,14 @@ class GRPO(Algorithm):
         return group_mean_advantage(returns, group)
 
     def loss(self, tokens: LossTokens) -> LossTerms:
-        """The clipped or the CISPO surrogate, and the KL."""
-        config = self.config
-        ratio = log_ratio(tokens.logprobs, tokens.old_logprobs)
-        if config.ratio == "sequence":
-            ratio = sequence_log_ratio(ratio, tokens.sequence, tokens.in_loss)
-        if config.objective == "cispo":
-            surrogate = cispo_surrogate(tokens.logprobs, ratio, tokens.advantages, config.clip_low, config.clip_high)
+        """The surrogate of the objective, and the KL."""
+        config, logprobs, old, advantages = self.config, tokens.logprobs, tokens.old_logprobs, tokens.advantages
+        ratio = tokens.log_ratio_per(config.ratio, log_ratio(logprobs, old), tokens.in_loss)
+        if config.objective == "dppo":
+            surrogate = dppo_surrogate(logprobs, old, advantages, config.clip_low, config.clip_high)
+        elif config.objective == "cispo":
+            surrogate = cispo_surrogate(logprobs, ratio, advantages, config.clip_low, config.clip_high)
         else:
-            surrogate = clipped_surrogate(ratio, tokens.advantages, config.clip_low, config.clip_high, config.dual_clip)
+            surrogate = clipped_surrogate(ratio, advantages, config.clip_low, config.clip_high, config.dual_clip)
         terms = policy_terms(tokens, surrogate)
         return add_kl(terms, tokens, config.kl_coef, config.kl_estimator, config.kl_correction)

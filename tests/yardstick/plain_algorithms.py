@@ -157,6 +157,13 @@ class PlainGrpo(PlainAlgorithm):
         differences = [now - token.old for token, now in zip(tokens, logprobs, strict=True)]
         if self.ratio == "sequence":
             differences = [torch.stack(differences).mean()] * len(tokens)
+        if self.ratio == "turn":
+            turns = {
+                token.turn: [d for t, d in zip(tokens, differences, strict=True) if t.turn == token.turn]
+                for token in tokens
+            }
+            means = {turn: torch.stack(own).mean() for turn, own in turns.items()}
+            differences = [means[t.turn] if t.action else d for t, d in zip(tokens, differences, strict=True)]
         total = torch.zeros((), dtype=torch.float64)
         for token, now, difference in zip(tokens, logprobs, differences, strict=True):
             ratio = torch.exp(difference)
@@ -165,11 +172,24 @@ class PlainGrpo(PlainAlgorithm):
                 if weight < ratio.item():
                     self.active.add("clip_high")
                 total = total - weight * token.advantage * now
+            elif self.objective == "dppo":
+                total = total - self.trusted(token, now) * min(ratio.item(), 20.0) * token.advantage * now
             else:
                 total = total + self.clipped(ratio, token.advantage, self.dual_clip)
             if self.kl_coef:
                 total = total + self.kl_coef * self.penalty(token, now)
         return total
+
+    def trusted(self, token: Token, now: Tensor) -> int:
+        """0 where the probability has gone too far from the sampler's, in the direction of the advantage (DPPO)."""
+        moved = math.exp(now.item()) - math.exp(token.old)
+        if token.advantage > 0 and moved > self.clip_high:
+            self.active.add("clip_high")
+            return 0
+        if token.advantage < 0 and moved < -self.clip_low:
+            self.active.add("clip_low")
+            return 0
+        return 1
 
     def penalty(self, token: Token, now: Tensor) -> Tensor:
         """The KL of a token; corrected, it is weighted by how much likelier the policy makes the token than the

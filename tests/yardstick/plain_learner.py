@@ -39,11 +39,16 @@ SETTINGS: dict[str, Any] = {
     "warmup_steps": 0,
     "schedule": "constant",
     "importance_clip": None,
+    "mismatch_mask": None,
+    "mismatch_low": None,
+    "mismatch_high": None,
     "old_logprobs": "auto",
     "max_staleness": 0,
     "staleness_correction": "decoupled",
 }
 """Defaults of the settings that mean something in a formula."""
+MASKS = {"icepop": (0.5, 5.0), "sequence": (0.0, 3.0), "geometric": (0.99, 1.01), "off_policy": (math.exp(-0.5), 1e9)}
+"""Between which the masks keep a ratio of learner and sampler."""
 
 
 @dataclass
@@ -171,9 +176,11 @@ class PlainLearner:
             tokens = self.algorithm.loss_tokens(row)
             plain_advantages = [token.advantage for token in tokens]
             for token in tokens:
-                if not fixed_old or self._truncates():
+                if not fixed_old or self._truncates() or self._compares_with_sampler():
                     token.old = now[at[id(token)]].item()
-            self._weigh([token for token in tokens if token.action])
+            actions = [token for token in tokens if token.action]
+            self._leave_out(actions, [now[at[id(token)]].item() for token in actions])
+            self._weigh(actions)
             places = [at[id(token)] for token in tokens]
             own = self.algorithm.loss(tokens, [now[place] for place in places], [entropies[place] for place in places])
             loss = loss + weight * own
@@ -193,13 +200,44 @@ class PlainLearner:
         """Whether the policy of each pass is compared with the one that sampled, and clipped against itself."""
         return bool(self.settings["max_staleness"]) and self.settings["staleness_correction"] == "truncated"
 
+    def _compares_with_sampler(self) -> bool:
+        """Whether the loss itself does (DPPO)."""
+        return self.algorithm.options.get("objective") == "dppo"
+
+    def _leave_out(self, actions: Sequence[Token], now: Sequence[float]) -> None:
+        """Take the advantage of those of one trajectory's actions that learner and sampler disagree about."""
+        mask = self.settings["mismatch_mask"]
+        if mask is None:
+            return
+        low, high = MASKS[mask]
+        low, high = self.settings["mismatch_low"] or low, self.settings["mismatch_high"] or high
+        learner = now if mask == "off_policy" else [token.old for token in actions]
+        ratios = [math.exp(own - token.sampler) for own, token in zip(learner, actions, strict=True)]
+        for token, ratio in zip(actions, ratios, strict=True):
+            together = [other for other, one in zip(ratios, actions, strict=True) if one.segment == token.segment]
+            of_segment = {"sequence": math.prod(together)}.get(mask, math.prod(together) ** (1 / len(together)))
+            inside = low <= (ratio if mask == "icepop" else of_segment) <= high
+            if inside or (mask == "off_policy" and token.advantage >= 0):
+                self.active.add("kept" if inside else "kept_positive")
+            else:
+                self.active.add("left_out")
+                token.advantage = 0.0
+
     def _weigh(self, actions: Sequence[Token]) -> None:
-        """Weigh the advantages of one trajectory's actions; where its ratio is one for all, by the geometric mean."""
+        """Weigh the advantages of one trajectory's actions; where its ratio is one for all, by the geometric mean, and
+        where it is one for each turn, by the turn's."""
+        if self._compares_with_sampler():
+            for token in actions:
+                token.old = token.sampler
+            return
         differences = [token.old - token.sampler for token in actions]
+        ratio = self.algorithm.options.get("ratio", "token")
         for token, difference in zip(actions, differences, strict=True):
             token.importance = self._importance(difference)
-            of_sequence = self.algorithm.options.get("ratio") == "sequence"
-            token.advantage *= self._importance(mean(differences)) if of_sequence else token.importance
+            together = [
+                d for d, one in zip(differences, actions, strict=True) if ratio == "sequence" or one.turn == token.turn
+            ]
+            token.advantage *= token.importance if ratio == "token" else self._importance(mean(together))
 
     def _importance(self, difference: float) -> float:
         """Truncated importance weight of what another distribution sampled."""

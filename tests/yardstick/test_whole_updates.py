@@ -63,8 +63,13 @@ IMPORTANCE = {"importance_weight", "importance_bound"}
 TRUNCATED: dict[str, Any] = {"max_staleness": 2, "staleness_correction": "truncated", "importance_clip": 1.3}
 AHEAD = MOVING | {"max_staleness": 1}
 AHEAD_ONCE: dict[str, Any] = {"max_staleness": 1, "importance_clip": 1.2}
+GEOMETRIC = MOVING | {"mismatch_mask": "geometric", "mismatch_low": 0.9, "mismatch_high": 1.1}
 CORRECTED = {"kl_coef": 0.3, "kl_correction": True}
 REJECTED = {"failure", "too_many"}
+OFF_POLICY = MOVING | {"mismatch_mask": "off_policy", "mismatch_low": 0.9}
+MASKED = {"kept", "left_out"}
+TURNS: dict[str, Any] = {"ratio": "turn", "clip_low": 0.05, "clip_high": 0.1, "dual_clip": 1.1, "loss_mask": False}
+DPPO: dict[str, Any] = {"objective": "dppo", "clip_low": 3e-4, "clip_high": 5e-4, "loss_mask": False}
 CASES = [
     Case("grpo", "grpo"),
     Case("grpo-bounds", "grpo", {"clip_low": 0.1, "clip_high": 0.5, "dual_clip": 1.3}, acts=DUAL),
@@ -164,6 +169,12 @@ CASES = [
     Case("stale-truncated-kl-loss", "grpo", CORRECTED, MOVING | TRUNCATED, IMPORTANCE),
     Case("stale-sequence", "gspo", {}, MOVING | {"max_staleness": 1, "importance_clip": 1.02}, CLIPS | IMPORTANCE),
     Case("stale-sequence-kl", "gspo", CORRECTED, MOVING | {"max_staleness": 1}, CLIPS | {"importance_weight"}),
+    Case("stale-turn", "grpo", TURNS, MOVING | {"max_staleness": 1, "importance_clip": 1.02}, DUAL | IMPORTANCE),
+    Case("stale-dppo", "grpo", DPPO | CORRECTED, MOVING | {"max_staleness": 1}),
+    Case("icepop", "grpo", {}, MOVING | {"mismatch_mask": "icepop", "importance_clip": 5.0}, MASKED | CLIPS),
+    Case("mismatch-sequence", "grpo", {"loss_mask": False}, MOVING | {"mismatch_mask": "sequence"}, MASKED | CLIPS),
+    Case("mismatch-geometric", "gspo", {}, GEOMETRIC, MASKED | CLIPS),
+    Case("mismatch-off-policy", "grpo", {}, OFF_POLICY, MASKED | {"kept_positive"}),
     Case("stale-truncated", "ppo", settings=MOVING | TRUNCATED, acts=IMPORTANCE | {"value_clip"}),
     Case("stale-truncated-kl", "reinforce_pp", {"kl_coef": 0.2}, MOVING | TRUNCATED, IMPORTANCE),
     Case(

@@ -137,6 +137,7 @@ def test_a_missing_or_broken_plugin_file(load: Load, folder: Path) -> None:
         (["env.format={name: tags, closed: false, closing: stop}"], "env.format.closing", "closed is false"),
         (["training.extra_rollouts=3"], "training.extra_rollouts", "the algorithm group never asks for more episodes"),
         (["tools[0].limits.memory=2"], "tools[0].limits", "they hold for isolation: process"),
+        (["training.mismatch_low=0.9"], "training.mismatch_low", "training.mismatch_mask is null"),
         (["env=grid"], "tools", "the environment grid uses no tools; set tools=[]"),
         ([*NO_EVALUATION, "evaluation.size=3"], "evaluation.size", "evaluation.every is 0"),
         ([*NO_EVALUATION, "recording.evaluation_episodes=3"], "recording.evaluation_episodes", "nothing is evaluated"),
@@ -159,6 +160,8 @@ def test_defaults_are_free_to_be_idle(load: Load) -> None:
     ("algorithm", "option", "training"),
     [
         ("ppo", "importance_clip", "{importance_clip: 2.0, old_logprobs: engine, epochs: 2}"),
+        ("grpo", "mismatch_mask", "{mismatch_mask: icepop, old_logprobs: engine, epochs: 2}"),
+        ("{name: grpo, objective: dppo}", "importance_clip", "{importance_clip: 2.0}"),
         ("{name: ppo, kl_coef: 0.1}", "skip_without_gradient", "{skip_without_gradient: true}"),
         ("ppo", "old_logprobs", "{old_logprobs: learner}"),
     ],
@@ -171,6 +174,11 @@ def test_savings_and_corrections_that_do_nothing_are_errors(
         load_config("idle", folders=[folder])
     (folder / "apt.yaml").write_text(f"algorithm: grpo\ntraining: {training.replace('engine', 'learner')}\n")
     assert load_config("apt", ["training.epochs=2"], folders=[folder]).config.training
+
+
+def test_a_mask_that_would_keep_nothing_is_refused(load: Load) -> None:
+    text = refusal(load, "training.mismatch_mask=geometric", "training.mismatch_low=2")
+    assert "training.mismatch_low (override 'training.mismatch_low=2') leaves nothing to keep" in text
 
 
 @pytest.mark.parametrize("correction", ["truncated", "decoupled"])

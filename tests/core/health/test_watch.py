@@ -14,8 +14,8 @@ from agent_r1_core.health.monitors import MONITORS
 from agent_r1_core.health.watch import HealthConfig, Watch
 from agent_r1_core.runs.metrics_file import AlarmFile
 
-ONE_STEP, NO_REFERENCE = ("clip_fraction", "importance_clip"), ("kl_reference",)
-"""Idle with one optimiser step on each rollout, and without a KL."""
+ONE_STEP, NO_REFERENCE = ("clip_fraction", "importance_clip", "mismatch_mask"), ("kl_reference",)
+"""Idle with one optimiser step on each rollout and no mask, and without a KL."""
 
 
 def echo_trap() -> list[dict[str, float]]:
@@ -167,8 +167,18 @@ def test_what_no_monitor_can_use_is_refused(key: str, sentence: str) -> None:
             ["training.samples_per_task=1"],
             {"group_std", "spread_without_gain", "no_spread", "groups_without_spread", *ONE_STEP, *NO_REFERENCE},
         ),
-        (["algorithm={name: grpo, kl_coef: 0.1}", "training.epochs=2"], {"return_std", "importance_clip"}),
-        (["training.importance_clip=2", "training.minibatches=2"], {"return_std", "kl_reference"}),
+        (
+            ["algorithm={name: grpo, kl_coef: 0.1}", "training.epochs=2"],
+            {"return_std", "importance_clip", "mismatch_mask"},
+        ),
+        (
+            ["training.importance_clip=2", "training.mismatch_mask=icepop", "training.minibatches=2"],
+            {"return_std", "kl_reference"},
+        ),
+        (
+            ["algorithm={name: grpo, objective: dppo}"],
+            {"return_std", "importance_clip", "mismatch_mask", *NO_REFERENCE},
+        ),
         (
             ["algorithm=sft", "training.samples_per_task=1"],
             {

@@ -9,6 +9,7 @@ import torch
 
 from agent_r1_core.learning.surrogate import (
     clipped_surrogate,
+    dppo_surrogate,
     log_ratio,
 )
 
@@ -31,6 +32,27 @@ def test_the_clip_is_pessimistic_and_dual(ratio: float, advantage: float, loss: 
     out.loss.sum().backward()
     assert bool(logprob.grad.abs() > 0) == gradient_flows
     assert bool(out.clipped) != gradient_flows
+
+
+@pytest.mark.parametrize(
+    ("sampler", "policy", "advantage", "weight", "bounded"),
+    [
+        (0.1, 0.25, 2.0, 2.5, False),
+        (0.1, 0.35, 2.0, 0.0, True),
+        (0.1, 0.35, -2.0, 3.5, False),
+        (0.5, 0.35, -2.0, 0.7, False),
+        (0.5, 0.25, -2.0, 0.0, True),
+        (0.001, 0.1, 2.0, 20.0, True),
+    ],
+)
+def test_dppo_bounds_how_far_a_probability_moves(
+    sampler: float, policy: float, advantage: float, weight: float, bounded: bool
+) -> None:
+    logprob = torch.tensor([math.log(policy)], requires_grad=True)
+    out = dppo_surrogate(logprob, torch.tensor([math.log(sampler)]), torch.tensor([advantage]), 0.2, 0.2)
+    out.loss.sum().backward()
+    assert logprob.grad.item() == pytest.approx(-weight * advantage, rel=1e-5)
+    assert bool(out.clipped) == bounded
 
 
 def test_absurd_ratios_stay_finite_both_ways() -> None:
