@@ -1,4 +1,7 @@
-"""What differs between a record and its repetition, or between two updates; numbers count as float32, as files hold them."""
+"""What differs between a record and its repetition, or between two updates.
+
+Numbers of tokens are compared as float32, as files hold them.
+"""
 
 from __future__ import annotations
 
@@ -99,9 +102,8 @@ class AdvantageDifferences:
             for turn in trajectory.turns:
                 span = slice(starts[turn.segment] + turn.start, starts[turn.segment] + turn.stop)
                 if turn.stop > turn.start:
-                    turns.append(
-                        TurnDifference(row, turn.index, float(old[row][span].mean()), float(new[row][span].mean()))
-                    )
+                    means = (float(each[row][span].mean()) for each in (old, new))
+                    turns.append(TurnDifference(row, turn.index, *means))
         changed = [one for one in turns if one.recorded != one.derived]
         changed.sort(key=lambda one: -abs(one.recorded - one.derived))
         return cls(

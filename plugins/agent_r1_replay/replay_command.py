@@ -61,7 +61,6 @@ def replay(
     with TrainDisplay("loading torch and the model ...") as display, ExitStack() as stack:
         from agent_r1_replay.opened import OpenedRun
 
-        found: list[Repetition] | list[Alternative]
         opened = OpenedRun.open(
             run,
             step,
@@ -72,19 +71,25 @@ def replay(
             disabled=disable_plugin or (),
             trust=trust_as(trust, display),
         )
+        repetitions: list[Repetition] = []
+        alternatives: list[Alternative] = []
         if overrides:
             from agent_r1_replay.alternative import derive_otherwise
 
-            found = list(derive_otherwise(opened, steps, display.note))
+            alternatives += derive_otherwise(opened, steps, display.note)
         else:
             from agent_r1_replay.repeating import repeat
 
-            found = list(repeat(opened, steps, not (update or until), sample, display))
+            repetitions += repeat(opened, steps, not (update or until), sample, display)
     if as_json:
-        print_json({"run": str(run), "changed": overrides or [], "steps": [one.to_json() for one in found]})
-    for one in () if as_json else found:
-        _show_alternative(one) if hasattr(one, "advantages") else _show_repetition(one)
-    if not all(getattr(one, "equal", True) for one in found):
+        found = [one.to_json() for one in (*repetitions, *alternatives)]
+        print_json({"run": str(run), "changed": overrides or [], "steps": found})
+    else:
+        for repetition in repetitions:
+            _show_repetition(repetition)
+        for alternative in alternatives:
+            _show_alternative(alternative)
+    if not all(one.equal for one in repetitions):
         raise typer.Exit(1)
 
 
@@ -128,8 +133,8 @@ def _show_some(lines: list[str]) -> None:
 def _show_alternative(found: Alternative) -> None:
     how = found.advantages
     show(
-        f"step {found.step}: {how.different} of {how.tokens} credited tokens get another advantage, by {how.mean:.3g} on "
-        f"the mean and {how.largest:.3g} at most; {how.flips} change sign"
+        f"step {found.step}: {how.different} of {how.tokens} credited tokens get another advantage, by {how.mean:.3g} "
+        f"on the mean and {how.largest:.3g} at most; {how.flips} change sign"
     )
     apart = "one of them is zero" if found.degrees is None else f"{found.degrees:.2f} degrees apart"
     show(f"gradients: {apart}")
