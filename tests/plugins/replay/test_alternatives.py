@@ -63,12 +63,10 @@ def test_it_is_the_update_of_a_run_with_these_keys(
     assert found.returns[1] == pytest.approx(other.metrics()[0]["reward/mean"])
 
 
-def test_one_gradient_may_be_of_another_length_and_direction(run: Run, opened: Open) -> None:
+def test_a_gradient_gets_another_length_and_direction(folder: Path, opened: Open) -> None:
     """Rewards times two double Dr. GRPO's advantages and its gradient; less one, they turn both round."""
-    keys = ["algorithm=dr_grpo", "training.epochs=1", "training.minibatches=1", "training.max_grad_norm=0"]
-    dr_grpo = run_once(
-        run.path.parent.parent, "dr", 1, **ONCE, **dict(key.replace(".", "__").split("=") for key in keys)
-    )
+    once = {"training__epochs": 1, "training__minibatches": 1, "training__max_grad_norm": 0}
+    dr_grpo = run_once(folder, "dr_grpo", 1, algorithm="dr_grpo", **once, **ONCE)
     (twice,) = derived(opened(dr_grpo.path, 1, "rewards=[{name: vowels, weight: 2}]"))
     assert twice.degrees == pytest.approx(0, abs=0.1)
     before, after = twice.metrics["update/grad_norm"]
