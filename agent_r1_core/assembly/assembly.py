@@ -214,7 +214,10 @@ def assemble_learner(
     """
     resolved.check_available({key.partition("[")[0] for key in resolved.unavailable} - {"algorithm"})
     blueprint = _blueprint(resolved, checkpoint, True, HERE, note)
-    return make_learner(blueprint, critic_anew=critic_anew), blueprint.tokenizer
+    try:
+        return make_learner(blueprint, critic_anew=critic_anew), blueprint.tokenizer
+    finally:
+        blueprint.model.release()
 
 
 def _blueprint(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agent_r1_core.assembly.components import make_rewards
 from agent_r1_core.work.running import run_async
 from agent_r1_replay.deriving import cosine
-from agent_r1_replay.differences import AdvantageDifferences, metric_differences
+from agent_r1_replay.differences import AdvantageDifferences, metric_differences, number_differences
 from agent_r1_replay.rescoring import rescored
 
 if TYPE_CHECKING:
@@ -66,10 +66,13 @@ def derive_otherwise(opened: OpenedRun, steps: Iterable[int], note: Note) -> Ite
     rescores = opened.changed.config.rewards != opened.own.config.rewards
     names = [one.reward.name for one in make_rewards(opened.own)] if rescores else []
     for step in steps:
-        then = now = opened.record(step).trajectories
+        recorded = opened.record(step)
+        then = now = recorded.trajectories
         if rescores:
             now = run_async(rescored(then, opened.changed, names))
         first, second = own.derive(then, step), other.derive(now, step)
+        for text in number_differences(recorded.numbers, first.numbers):
+            note(f"derived as the run did, step {step} has other {text}")
         yield Alternative(
             step,
             now,
