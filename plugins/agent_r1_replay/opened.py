@@ -75,6 +75,8 @@ class OpenedRun:
             stack.enter_context(lock)
         own = resolve(path, (), resume=True, dry_run=True, **options)
         changed = resolve(path, overrides, resume=True, dry_run=True, **options) if overrides else own
+        for sentence in changed.warnings:
+            note(sentence)
         for sentence in own.registry.check_same(recorded_plugins(run.path)):
             note(f"{sentence}: what differs may come from it")
         return cls(run, step, checkpoint, own, changed)
@@ -101,9 +103,10 @@ class OpenedRun:
         if algorithm.needs_greedy_baseline() and not any(one.baseline for one in recorded.trajectories):
             raise ConfigError(f"{block.name} compares with greedy baselines, and step {step} has recorded none")
         demonstrated = {one.demonstrated is not None for one in recorded.trajectories}
-        if (algorithm.demonstrations() is not None) not in demonstrated and demonstrated:
+        imitates = algorithm.demonstrations() is not None
+        if demonstrated - {imitates}:
             kinds = ("demonstrations", "sampled episodes")
-            learns, has = kinds if algorithm.demonstrations() is not None else kinds[::-1]
+            learns, has = kinds if imitates else kinds[::-1]
             raise ConfigError(f"{block.name} learns from {learns}, and step {step} has recorded {has}")
         return recorded
 

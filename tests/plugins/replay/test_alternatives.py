@@ -16,17 +16,11 @@ from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import CommandContract
 
 Open = Callable[..., OpenedRun]
-ONCE = {"checkpoint": "{every: 1, keep: 9, best: null}", "evaluation__at_start": "false", "evaluation__at_end": "false"}
 PPO = {"algorithm": "ppo", "training__critic_warmup": 0}
 
 
 class TestReplay(CommandContract):
     component = replay
-
-
-@pytest.fixture(scope="module")
-def run(folder: Path) -> Run:
-    return run_once(folder, "grpo", 2, **ONCE)
 
 
 def derived(opened: OpenedRun, *steps: int) -> list[Alternative]:
@@ -46,7 +40,7 @@ def check_as_trained(found: Alternative, run: Run) -> None:
 @pytest.mark.parametrize(
     ("changed", "keys"),
     [
-        ({"algorithm": "rloo"}, ["algorithm=rloo"]),
+        pytest.param({"algorithm": "rloo"}, ["algorithm=rloo"], marks=pytest.mark.slow),
         ({"rewards": "[{name: vowels, weight: 2}, early]"}, ["rewards=[{name: vowels, weight: 2}, early]"]),
         pytest.param(PPO, ["algorithm=ppo"], marks=pytest.mark.slow),
         pytest.param({"training__minibatches": 1}, ["training.minibatches=1"], marks=pytest.mark.slow),
@@ -54,19 +48,20 @@ def check_as_trained(found: Alternative, run: Run) -> None:
     ids=["rloo", "rewards", "ppo", "minibatches"],
 )
 def test_it_is_the_update_of_a_run_with_these_keys(
-    run: Run, folder: Path, opened: Open, changed: dict[str, Any], keys: list[str]
+    run: Run, folder: Path, kept: dict[str, Any], opened: Open, changed: dict[str, Any], keys: list[str]
 ) -> None:
     """The first step of both has the same episodes."""
-    other = run_once(folder, "-".join(["other", *changed]), 1, **{**ONCE, **changed})
+    other = run_once(folder, "-".join(["other", *changed]), 1, **{**kept, **changed})
     (found,) = derived(opened(run.path, 1, *keys))
     check_as_trained(found, other)
     assert found.returns[1] == pytest.approx(other.metrics()[0]["reward/mean"])
 
 
-def test_a_gradient_gets_another_length_and_direction(folder: Path, opened: Open) -> None:
+@pytest.mark.slow
+def test_a_gradient_gets_another_length_and_direction(folder: Path, kept: dict[str, Any], opened: Open) -> None:
     """Rewards times two double Dr. GRPO's advantages and its gradient; less one, they turn both round."""
     once = {"training__epochs": 1, "training__minibatches": 1, "training__max_grad_norm": 0}
-    dr_grpo = run_once(folder, "dr_grpo", 1, algorithm="dr_grpo", **once, **ONCE)
+    dr_grpo = run_once(folder, "dr_grpo", 1, algorithm="dr_grpo", **once, **kept)
     (twice,) = derived(opened(dr_grpo.path, 1, "rewards=[{name: vowels, weight: 2}]"))
     assert twice.degrees == pytest.approx(0, abs=0.1)
     before, after = twice.metrics["update/grad_norm"]
@@ -77,10 +72,11 @@ def test_a_gradient_gets_another_length_and_direction(folder: Path, opened: Open
     assert turned.advantages.turns[0].recorded == -turned.advantages.turns[0].derived
 
 
-def test_a_critic_comes_and_goes(run: Run, folder: Path, opened: Open, notes: Notes) -> None:
+@pytest.mark.slow
+def test_a_critic_comes_and_goes(run: Run, folder: Path, kept: dict[str, Any], opened: Open, notes: Notes) -> None:
     (with_one,) = derived(opened(run.path, 2, "algorithm=ppo"))
     assert with_one.derived[0]["values"] is not None
-    had = run_once(folder, "critic", 2, **{**ONCE, **PPO})
+    had = run_once(folder, "critic", 2, **{**kept, **PPO})
     (without,) = derived(opened(had.path, 2, "algorithm=grpo"))
     assert without.derived[0]["values"] is None
     (again,) = derived(opened(had.path, 2, "algorithm.lam=0.5"))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from agent_r1_replay.opened import OpenedRun
 from agent_r1_replay.repeating import Repetition, repeat
+from agent_r1_replay.sampling import sampled_again
 from small_run import Notes, rewritten, run_once
 
 from agent_r1_core.errors import AgentR1Error
@@ -17,7 +18,6 @@ from agent_r1_core.runs.run import Run
 from agent_r1_core.runs.trajectory_file import write_trajectories
 
 Open = Callable[..., OpenedRun]
-KEPT = {"checkpoint": "{every: 1, keep: 9, best: null}", "evaluation__every": 0, "evaluation__at_start": "false"}
 SETS = "{few: {name: arithmetic, terms: 3, size: 3}, more: {name: arithmetic, size: 9, weight: 2}}"
 RUNS: dict[str, dict[str, Any]] = {
     "ppo": {"algorithm": "ppo", "training__critic_warmup": 1},
@@ -33,12 +33,6 @@ RUNS: dict[str, dict[str, Any]] = {
 
 def repeated(opened: OpenedRun, *steps: int, play: bool = True, sample: int | None = None) -> list[Repetition]:
     return list(repeat(opened, steps or [opened.step], play, sample, Notes()))
-
-
-@pytest.fixture(scope="module")
-def run(folder: Path) -> Run:
-    """Three steps of GRPO, every checkpoint of which is kept."""
-    return run_once(folder, "grpo", 3, **KEPT)
 
 
 @pytest.fixture
@@ -58,25 +52,24 @@ def rewrite(run: Run, step: int, change: Callable[[Any], None]) -> None:
 def test_a_step_repeats_bit_for_bit(run: Run, opened: Open) -> None:
     (first,) = repeated(opened(run.path, 1))
     assert first == Repetition(1, played=6, episodes={}, update=[], weights="checkpoints/step_000001/policy")
-    (one,) = repeated(opened(run.path, 3), sample=4)
-    assert one == Repetition(3, played=1)
+    (one,) = repeated(opened(run.path, 2), sample=4)
+    assert one == Repetition(2, played=1)
 
 
 def test_the_learner_trains_from_the_records_of_all_steps_alone(run: Run, opened: Open) -> None:
-    steps = repeated(opened(run.path, 1), 1, 2, 3, play=False)
+    steps = repeated(opened(run.path, 1), 1, 2, play=False)
     assert all(step.equal and step.played is None for step in steps)
-    assert [step.weights for step in steps] == [f"checkpoints/step_00000{step}/policy" for step in (1, 2, 3)]
+    assert [step.weights for step in steps] == [f"checkpoints/step_00000{step}/policy" for step in (1, 2)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(RUNS))
-def test_every_step_of_a_run_repeats_bit_for_bit(folder: Path, opened: Open, name: str) -> None:
-    path = run_once(folder, name, 2, **{**RUNS[name], **KEPT}).path
-    for step in (1, 2):
-        (found,) = repeated(opened(path, step))
-        assert found.equal, found
-        assert found.played
-        assert found.weights
+def test_a_step_of_any_run_repeats_bit_for_bit(folder: Path, kept: dict[str, Any], opened: Open, name: str) -> None:
+    path = run_once(folder, name, 2, **{**RUNS[name], **kept}).path
+    (found,) = repeated(opened(path, 2))
+    assert found.equal, found
+    assert found.played
+    assert found.weights
 
 
 def test_an_edited_record_is_found(copied: Run, opened: Open) -> None:
@@ -95,6 +88,7 @@ def test_an_edited_record_is_found(copied: Run, opened: Open) -> None:
     assert not found.equal
 
 
+@pytest.mark.slow
 def test_an_edited_reward_is_found(copied: Run, opened: Open) -> None:
     rewrite(copied, 1, lambda trajectory: setattr(trajectory, "reward", 7.0))
     (found,) = repeated(opened(copied.path, 1), sample=0)
@@ -102,7 +96,8 @@ def test_an_edited_reward_is_found(copied: Run, opened: Open) -> None:
     assert text.startswith("reward 7.0 became 0.")
 
 
-def test_another_seed_and_another_model_are_found(copied: Run, opened: Open) -> None:
+@pytest.mark.slow
+def test_another_seed_is_found(copied: Run, opened: Open) -> None:
     config = copied.path / "config.yaml"
     config.write_text(config.read_text().replace("\nseed: 0\n", "\nseed: 1\n"))
     (found,) = repeated(opened(copied.path, 2))
@@ -111,19 +106,27 @@ def test_another_seed_and_another_model_are_found(copied: Run, opened: Open) -> 
 
 def test_what_cannot_be_repeated_is_said_in_a_sentence(run: Run, copied: Run, opened: Open, tmp_path: Path) -> None:
     shutil.rmtree(copied.path / "checkpoints/step_000001")
+    rewrite(copied, 1, lambda trajectory: setattr(trajectory, "demonstrated", "file"))
     config = copied.path / "config.yaml"
     config.write_text(config.read_text().replace("deterministic: true", "deterministic: false"))
+
+    def sample() -> object:
+        return sampled_again(copied, opened(copied.path, 1).own, None, 1, Notes())
+
     wrong: list[tuple[Callable[[], object], str]] = [
         (lambda: opened(tmp_path, 1), "is not a run; name a run's folder"),
-        (lambda: opened(run.path, 4), "has recorded steps 1 to 3, so there is no step 4 to replay"),
-        (lambda: opened(copied.path, 2), r"no checkpoint of step 1, .*every=1, checkpoint.keep=9\); .* step 1, 3$"),
-        (lambda: repeated(opened(copied.path, 1)), "without deterministic=true, so its episodes cannot be sampled"),
+        (lambda: opened(run.path, 3), "has recorded steps 1 to 2, so there is no step 3 to replay"),
+        (lambda: opened(copied.path, 2), r"no checkpoint of step 1, .*every=1, checkpoint.keep=9\); .* step 1$"),
+        (
+            lambda: sampled_again(copied, opened(copied.path, 1).own, None, 1, Notes()),
+            "without deterministic=true, so its episodes cannot be sampled",
+        ),
         (lambda: repeated(opened(run.path, 1), sample=6), "has 6 episodes, so none has the row 6"),
         (lambda: opened(run.path, 1, disabled=["calculator"]), "calculator"),
         (lambda: opened(run.path, 1, "env.max_turns=3"), "env.max_turns changes nothing that a replay derives"),
         (lambda: opened(run.path, 1, "training.tasks_per_step=3"), "training.tasks_per_step changes nothing"),
         (lambda: opened(run.path, 1, "algorithm=remax").record(1), "compares with greedy baselines"),
-        (lambda: opened(run.path, 1, "algorithm=sft").record(1), "learns from demonstrations, and step 1 has"),
+        (lambda: opened(copied.path, 1).record(1), "grpo learns from sampled episodes, and step 1 has recorded demo"),
     ]
     for call, sentence in wrong:
         with pytest.raises(AgentR1Error, match=sentence) as caught:
