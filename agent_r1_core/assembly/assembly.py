@@ -6,13 +6,13 @@ Tools, engine and workers start only in `start`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_r1_core.assembly.blueprint import Blueprint
 from agent_r1_core.assembly.checkpointing import load_task_order
-from agent_r1_core.assembly.components import make_examples
+from agent_r1_core.assembly.components import make_examples, make_learner
 from agent_r1_core.assembly.hardware import Hardware, apply
 from agent_r1_core.assembly.model_source import ModelSource, find_model, model_shape, refuse_code
 from agent_r1_core.assembly.roles import LearnerRole, Rollouts
@@ -39,6 +39,7 @@ from agent_r1_core.work import working
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig, RunConfig
     from agent_r1_core.contracts.tracker import Tracker
+    from agent_r1_core.learning.learner import Learner
     from agent_r1_core.rollout.examples import Examples
     from agent_r1_core.runs.checkpoint import Checkpoint
     from agent_r1_core.runs.evaluation_file import EvaluationTasks
@@ -158,25 +159,12 @@ def assemble(
     config = resolved.config
     names = [name for one in task_sets for name in set_names(config, one)]
     resolved.check_available(() if learning else ("algorithm", "trackers", *unused_sets(config, names)))
-    source = _first_model(resolved, checkpoint, note)
+    blueprint = _blueprint(resolved, checkpoint, learning, site, note)
+    resolved, source = blueprint.resolved, blueprint.model
     loaded = [resolved.registry.load("tool", block.name) for block in config.tools]
     tools = [tool.record.canonical for tool in loaded if not issubclass(tool.cls, Toolset)]
     for sentence in source.unknown_tools(tools) if checkpoint is None else ():
         note(sentence)
-    shape = model_shape(source.folder)
-    _check_positions(resolved, shape)
-    dtype = source.dtype if config.model.dtype == "auto" and not learning else config.model.dtype
-    hardware = site.hardware(resolved, dtype, source.folder)
-    apply(hardware, config.deterministic)
-    chosen: dict[str, Any] = {
-        "threads": hardware.threads,
-        "model.dtype": hardware.dtype,
-        "model.device": hardware.device,
-    }
-    if learning and source.run is not None:
-        chosen["model.name"] = str(source.folder)  # the run may get a better policy later; keep this one
-    resolved = resolved.replace(chosen)
-    tokenizer = ChatTokenizer.from_folder(source.folder)
     if not learning:
         note(f"policy: {source.describe()}")
         held_out_by = held_out_by or source.run or resolved.run
@@ -192,13 +180,13 @@ def assemble(
     if examples is not None:
         note(examples.describe())
     rollouts, learner = site.make_roles(
-        Blueprint(resolved, hardware, source, tokenizer, tuple(sets), learning, checkpoint, sets, wrap_tool, examples)
+        replace(blueprint, stages=tuple(sets), sets=sets, wrap_tool=wrap_tool, examples=examples)
     )
     return Assembly(
         resolved=resolved,
-        hardware=hardware,
+        hardware=blueprint.hardware,
         model=source,
-        tokenizer=tokenizer,
+        tokenizer=blueprint.tokenizer,
         sets=sets,
         rollouts=rollouts,
         evaluation_tasks=record(sets),
@@ -208,6 +196,49 @@ def assemble(
         _learner=learner,
         _task_order=order,
     )
+
+
+def assemble_learner(
+    resolved: ResolvedConfig, checkpoint: Checkpoint | None, critic_anew: bool = False, note: Note = lambda text: None
+) -> tuple[Learner, ChatTokenizer]:
+    """A run's learner alone, in this process, as it was behind a checkpoint, without tasks, tools and engine; and the
+    tokenizer of its model.
+
+    Args:
+        checkpoint: None: as it was when the run began.
+        critic_anew: the algorithm has a critic and the checkpoint none, or the other way round; a critic then begins as
+            a copy of the policy.
+
+    Raises:
+        AgentR1Error: the model or the algorithm is not available.
+    """
+    resolved.check_available({key.partition("[")[0] for key in resolved.unavailable} - {"algorithm"})
+    blueprint = _blueprint(resolved, checkpoint, True, HERE, note)
+    try:
+        return make_learner(blueprint, critic_anew=critic_anew), blueprint.tokenizer
+    finally:
+        blueprint.model.release()
+
+
+def _blueprint(
+    resolved: ResolvedConfig, checkpoint: Checkpoint | None, learning: bool, site: Site, note: Note
+) -> Blueprint:
+    """What both roles are made from, still without task sets; its configuration has `auto` replaced."""
+    config = resolved.config
+    source = _first_model(resolved, checkpoint, note)
+    _check_positions(resolved, model_shape(source.folder))
+    dtype = source.dtype if config.model.dtype == "auto" and not learning else config.model.dtype
+    hardware = site.hardware(resolved, dtype, source.folder)
+    apply(hardware, config.deterministic)
+    chosen: dict[str, Any] = {
+        "threads": hardware.threads,
+        "model.dtype": hardware.dtype,
+        "model.device": hardware.device,
+    }
+    if learning and source.run is not None:
+        chosen["model.name"] = str(source.folder)  # the run may get a better policy later; keep this one
+    tokenizer = ChatTokenizer.from_folder(source.folder)
+    return Blueprint(resolved.replace(chosen), hardware, source, tokenizer, (), learning, checkpoint)
 
 
 def _of_training(part: T | None) -> T:

@@ -81,8 +81,11 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise OSError(f"{error}; {free / 2**20:.0f} MiB are free there") from error
 
 
-def load_trainer_state(learner: Learner, checkpoint: Checkpoint) -> None:
+def load_trainer_state(learner: Learner, checkpoint: Checkpoint, critic_anew: bool = False) -> None:
     """Restore the state of the optimiser, the critic and the adapters; each rank of a learner does so by itself.
+
+    Args:
+        critic_anew: leave the critic, if there is one, as it begins, whatever the checkpoint has.
 
     Raises:
         RunError: a file cannot be read, or does not hold the state of this learner.
@@ -90,7 +93,8 @@ def load_trainer_state(learner: Learner, checkpoint: Checkpoint) -> None:
     from agent_r1_core.learning.state import read_state
 
     try:
-        learner.state.load(read_state(checkpoint.trainer, learner.state.room))
+        state = learner.state.of_policy() if critic_anew else learner.state
+        state.load(read_state(checkpoint.trainer, state.room))
     except AgentR1Error:
         raise
     except Exception as error:  # what somebody else wrote makes torch raise almost anything

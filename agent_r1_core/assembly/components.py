@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent_r1_core.learning.ranks import Ranks
 
 
-def make_learner(blueprint: Blueprint, ranks: Ranks | None = None) -> Learner:
+def make_learner(blueprint: Blueprint, ranks: Ranks | None = None, critic_anew: bool = False) -> Learner:
     """The learner: the policy, its algorithm, and the critic and reference that the algorithm needs.
 
     A resumed policy is loaded from the checkpoint's folder. With LoRA it is the initial model, and the checkpoint
@@ -30,6 +30,7 @@ def make_learner(blueprint: Blueprint, ranks: Ranks | None = None) -> Learner:
 
     Args:
         ranks: the processes that learn together, each with a learner of its own; None: this one alone.
+        critic_anew: as in `load_trainer_state`.
     """
     from agent_r1_core.assembly.checkpointing import load_trainer_state
     from agent_r1_core.learning.learner import Learner
@@ -62,7 +63,7 @@ def make_learner(blueprint: Blueprint, ranks: Ranks | None = None) -> Learner:
         records=config.recording.learner,
     )
     if checkpoint is not None:
-        load_trainer_state(learner, checkpoint)
+        load_trainer_state(learner, checkpoint, critic_anew)
     return learner
 
 

@@ -62,9 +62,10 @@ class Setup:
         return self.problems.draft.source(key).user
 
     def idle(self, key: Key, why: str) -> None:
-        """Report `key` as idle if somebody wrote it: as a problem, unless it was written for a component that went."""
+        """Report `key` as idle if somebody wrote it: as a problem, unless it was written for a component that went, or
+        for the run whose configuration this is."""
         draft = self.problems.draft
-        if self.user_set(key) and draft.kept(key):
+        if self.user_set(key) and (draft.kept(key) or draft.source(key).origin):
             self.warnings.append(f"{key_text(key)} ({draft.source(key).text}) has no effect here: {why}")
             draft.sources[key] = DEFAULT
         elif self.user_set(key):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_r1_core.config.keys import Key, key_text
+from agent_r1_core.config.keys import Key
 from agent_r1_core.config.reward_checks import check_process_rewards
 from agent_r1_core.health.monitors import MONITORS
 
@@ -118,11 +118,7 @@ def _staleness(setup: Setup, algorithm: Algorithm, name: str) -> None:
             "with training.epochs=1 and training.minibatches=1 each rollout gets a single optimiser step, whose policy "
             "is the one before the update, so that decoupled and truncated are the same"
         )
-        source = setup.problems.draft.source(_CORRECTION)
-        if source.origin:  # of a run from when this was no error: it can be resumed
-            setup.warnings.append(f"{key_text(_CORRECTION)} ({source.text}) has no effect here: {text}")
-        else:
-            setup.idle(_CORRECTION, text)
+        setup.idle(_CORRECTION, text)
     key = ("training", "max_staleness")
     if setup.config.deterministic:
         setup.problems.add(("deterministic",), "repeats no run whose rollouts overlap; set training.max_staleness=0")

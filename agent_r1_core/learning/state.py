@@ -8,6 +8,7 @@ form is none for a checkpoint of unknown origin: it has a pickle, which runs cod
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import warnings
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from agent_r1_core.learning.optimiser import Optimiser
     from agent_r1_core.learning.policy import Policy
 
+_OF_CRITIC = ("critic", "critic_optimiser")
 _SCHEMA = "schema"
 """A tensor of every state, so that one without any other has a file too."""
 
@@ -50,8 +52,16 @@ class LearnerState:
         self, policy: Policy, optimiser: Optimiser, critic: Critic | None, critic_optimiser: Optimiser | None
     ) -> None:
         self._parts: dict[str, Policy | Critic | Optimiser] = {"policy": policy, "optimiser": optimiser}
+        self._left_out: tuple[str, ...] = ()
         if critic is not None and critic_optimiser is not None:
             self._parts |= {"critic": critic, "critic_optimiser": critic_optimiser}
+
+    def of_policy(self) -> LearnerState:
+        """The state without the critic's part, which it passes over where it reads one."""
+        state = copy.copy(self)
+        state._left_out = _OF_CRITIC
+        state._parts = {part: holder for part, holder in self._parts.items() if part not in _OF_CRITIC}
+        return state
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors themselves, by names such as `optimiser/model.norm.weight/exp_avg`."""
@@ -80,7 +90,8 @@ class LearnerState:
         """The names of a state without their first word, by that word."""
         split: dict[str, list[str]] = {part: [] for part in self._parts}
         for part, _, inner in (name.partition("/") for name in names):
-            split.setdefault(part, []).append(inner)
+            if part not in self._left_out:
+                split.setdefault(part, []).append(inner)
         written, wanted = bool(split.get("critic")), "critic" in self._parts
         if written != wanted:
             raise ConfigError(

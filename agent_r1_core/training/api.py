@@ -156,7 +156,7 @@ def _means_a_run(recipe: str | Path) -> bool:
 
 
 @contextmanager
-def _site(
+def site_of(
     resolved: ResolvedConfig, note: Callable[[str], None], lost: Callable[[str], None], learning: bool = True
 ) -> Iterator[Site]:
     """Where the roles of the run are, for as long as the context lasts; `lost` hears why, if it ends the process."""
@@ -186,7 +186,11 @@ def train_resolved(
         return finished
     recorder = Recorder(listener)
     try:
-        with termination_interrupts(), showing_work(listener), _site(resolved, recorder.note, recorder.fail) as site:
+        with (
+            termination_interrupts(),
+            showing_work(listener),
+            site_of(resolved, recorder.note, recorder.fail) as site,
+        ):
             begin = _resume_run if resume else _start_run
             return begin(resolved, force, recorder, site)
     finally:
@@ -255,5 +259,5 @@ def evaluate(plan: EvaluationPlan, listener: Listener | None = None) -> tuple[Ev
     listener = listener if listener is not None else default_listener()
     for warning in plan.resolved.warnings:
         listener.note(warning)
-    with showing_work(listener), _site(plan.resolved, listener.note, listener.note, learning=False) as site:
+    with showing_work(listener), site_of(plan.resolved, listener.note, listener.note, learning=False) as site:
         return run_async(run_evaluation(plan, listener, site))

@@ -21,8 +21,10 @@ from agent_r1_core.work.running import run_async
 if TYPE_CHECKING:
     from agent_r1_core.assembly.assembly import Assembly
     from agent_r1_core.assembly.site import Site
+    from agent_r1_core.assembly.task_sets import Note
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.evaluation.listener import Listener
+    from agent_r1_core.runs.checkpoint import Checkpoint
     from agent_r1_core.runs.events_file import End
 
 _LOSSES = 3
@@ -93,19 +95,31 @@ def _fit_once(assembly: Assembly, run: Run, listener: Listener, done: int, resum
 def reassemble(run: Run, resolved: ResolvedConfig, listener: Listener, site: Site) -> tuple[Assembly, int]:
     """The components as they were at the newest whole checkpoint of a run, and its step; what the run recorded after
     it is gone then."""
-    from agent_r1_core.assembly.assembly import assemble
-
     checkpoint = choose_checkpoint(run, resolved.config.checkpoint.every, listener.note)
     done = checkpoint.step if checkpoint else 0
     tell_irregularities(run, done, listener.note)
+    assembly = assemble_behind(run, resolved, checkpoint, done, site, listener.note)
+    tell_repeated(run, done, listener.note)
+    run.truncate_after(done)  # only now is it sure that the checkpoint can be used
+    return assembly, done
+
+
+def assemble_behind(
+    run: Run, resolved: ResolvedConfig, checkpoint: Checkpoint | None, done: int, site: Site, note: Note
+) -> Assembly:
+    """The components of a run as they were after step `done`, that of the checkpoint, if there is one.
+
+    Raises:
+        AgentR1Error: a component is not available, or is another one than the run had.
+    """
+    from agent_r1_core.assembly.assembly import assemble
+
     assembly = assemble(
         resolved.replace(hardware_choices(run)),
         checkpoint=checkpoint,
         held_out_by=held_out_by(run, done),
         site=site,
-        note=listener.note,
+        note=note,
     )
     check_examples(run, assembly.examples, done)
-    tell_repeated(run, done, listener.note)
-    run.truncate_after(done)  # only now is it sure that the checkpoint can be used
-    return assembly, done
+    return assembly

@@ -87,6 +87,7 @@ ROOMS = (
         ("agent_r1_core/evaluation/*.py", "agent_r1_core/metrics/scorers.py"),
         ("tests/core/evaluation", "tests/core/metrics/test_scorers.py", "tests/laws/test_law_12_scores.py"),
     ),
+    Room("replay", ("plugins/agent_r1_replay/*.py",), ("tests/plugins/replay",), without="command"),
     Room("paper", ("plugins/agent_r1_paper/*.py",), ("tests/plugins/paper",), without="end_to_end"),
     Room(
         "viewer",

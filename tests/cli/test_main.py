@@ -141,6 +141,7 @@ COMMANDS = (
     "metrics",
     "new",
     "plugins",
+    "replay",
     "reproduce",
     "serve",
     "view",

@@ -97,6 +97,7 @@ DOCUMENTS = [
     "docs/paper.md",
     "docs/questions.md",
     "docs/recipes.md",
+    "docs/replay.md",
     "docs/runs.md",
     "docs/search.md",
     "docs/tools.md",

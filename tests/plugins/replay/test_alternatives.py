@@ -1,0 +1,95 @@
+"""An update that is derived otherwise is the one that a run with these keys would have made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_r1_replay.alternative import Alternative, derive_otherwise
+from agent_r1_replay.opened import OpenedRun
+from agent_r1_replay.replay_command import replay
+from small_run import Notes, run_once
+
+from agent_r1_core.runs.run import Run
+from agent_r1_core.testing import CommandContract
+
+Open = Callable[..., OpenedRun]
+PPO = {"algorithm": "ppo", "training__critic_warmup": 0}
+
+
+class TestReplay(CommandContract):
+    component = replay
+
+
+def derived(opened: OpenedRun, *steps: int) -> list[Alternative]:
+    return list(derive_otherwise(opened, steps or [opened.step], Notes().note))
+
+
+def check_as_trained(found: Alternative, run: Run) -> None:
+    """The derived update is that which the first step of a run recorded, bit for bit."""
+    assert [one["advantages"] for one in found.derived] == [one["advantages"] for one in run.read_token_numbers(1)]
+    line = run.metrics()[0]
+    assert {name: line[name] for name in found.metrics if name in line} == {
+        name: now for name, (_, now) in found.metrics.items() if name in line
+    }
+    assert "update/grad_norm" in found.metrics
+
+
+@pytest.mark.parametrize(
+    ("changed", "keys"),
+    [
+        pytest.param({"algorithm": "rloo"}, ["algorithm=rloo"], marks=pytest.mark.slow),
+        ({"rewards": "[{name: vowels, weight: 2}, early]"}, ["rewards=[{name: vowels, weight: 2}, early]"]),
+        pytest.param(PPO, ["algorithm=ppo"], marks=pytest.mark.slow),
+        pytest.param({"training__minibatches": 1}, ["training.minibatches=1"], marks=pytest.mark.slow),
+    ],
+    ids=["rloo", "rewards", "ppo", "minibatches"],
+)
+def test_it_is_the_update_of_a_run_with_these_keys(
+    run: Run, folder: Path, kept: dict[str, Any], opened: Open, changed: dict[str, Any], keys: list[str]
+) -> None:
+    """The first step of both has the same episodes."""
+    other = run_once(folder, "-".join(["other", *changed]), 1, **{**kept, **changed})
+    (found,) = derived(opened(run.path, 1, *keys))
+    check_as_trained(found, other)
+    assert found.returns[1] == pytest.approx(other.metrics()[0]["reward/mean"])
+
+
+@pytest.mark.slow
+def test_a_gradient_gets_another_length_and_direction(folder: Path, kept: dict[str, Any], opened: Open) -> None:
+    """Rewards times two double Dr. GRPO's advantages and its gradient; less one, they turn both round."""
+    once = {"training__epochs": 1, "training__minibatches": 1, "training__max_grad_norm": 0}
+    dr_grpo = run_once(folder, "dr_grpo", 1, algorithm="dr_grpo", **once, **kept)
+    (twice,) = derived(opened(dr_grpo.path, 1, "rewards=[{name: vowels, weight: 2}]"))
+    assert twice.degrees == pytest.approx(0, abs=0.1)
+    before, after = twice.metrics["update/grad_norm"]
+    assert after == pytest.approx(2 * before, rel=1e-4)
+    (turned,) = derived(opened(dr_grpo.path, 1, "rewards=[{name: vowels, weight: -1}]"))
+    assert turned.degrees == pytest.approx(180, abs=0.1)
+    assert turned.advantages.flips == turned.advantages.different == turned.advantages.tokens > 0
+    assert turned.advantages.turns[0].recorded == -turned.advantages.turns[0].derived
+
+
+@pytest.mark.slow
+def test_a_critic_comes_and_goes(run: Run, folder: Path, kept: dict[str, Any], opened: Open, notes: Notes) -> None:
+    (with_one,) = derived(opened(run.path, 2, "algorithm=ppo"))
+    assert with_one.derived[0]["values"] is not None
+    had = run_once(folder, "critic", 2, **{**kept, **PPO})
+    (without,) = derived(opened(had.path, 2, "algorithm=grpo"))
+    assert without.derived[0]["values"] is None
+    (again,) = derived(opened(had.path, 2, "algorithm.lam=0.5"))
+    assert again.metrics["update/advantage_std"][0] == had.metrics()[1]["update/advantage_std"]
+
+
+def test_the_command_says_what_changes(run: Run, agent_r1: Callable[..., Any]) -> None:
+    done = agent_r1("replay", run.path, "--step", 2, "algorithm=rloo", "--trust")
+    assert done.exit_code == 0, done.stderr
+    assert "credited tokens get another advantage" in done.stdout
+    assert "degrees apart" in done.stdout
+    assert "update/advantage_max" in done.stdout
+    again = agent_r1("replay", run.path, "--step", 2, "--trust")
+    assert again.exit_code == 0, again.stdout + again.stderr
+    assert "6 of 6 episodes sampled again bit for bit" in again.stdout
+    assert "numbers, metrics, the weights of checkpoints/step_000002/policy" in again.stdout
