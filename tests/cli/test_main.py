@@ -141,6 +141,7 @@ COMMANDS = (
     "metrics",
     "new",
     "plugins",
+    "league",
     "reproduce",
     "serve",
     "view",
