@@ -68,5 +68,6 @@ def entrants(registry: Registry, rows: Sequence[str]) -> tuple[list[Entrant], di
         elif strange:
             left_out[row] = f"it needs a network that the league does not have: {', '.join(sorted(strange))}"
         else:
-            taking_part += [Entrant(row, critic) for critic in (CRITICS if "critic" in algorithm.roles() else (None,))]
+            critics: tuple[Critic | None, ...] = CRITICS if "critic" in algorithm.roles() else (None,)
+            taking_part += [Entrant(row, critic) for critic in critics]
     return taking_part, left_out

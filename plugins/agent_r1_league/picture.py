@@ -31,7 +31,7 @@ def draw(standings: Standings, path: Path) -> None:
     bars = figure.add_subplot(grid[0, :])
     for shift, (level, colour) in enumerate(zip(LEVELS, _COLOURS, strict=True)):
         found = [line.numbers[f"angle {level}"] for line in lines]
-        error = [[one.mean - one.low for one in found], [one.high - one.mean for one in found]]
+        error = [[max(0.0, one.mean - one.low) for one in found], [max(0.0, one.high - one.mean) for one in found]]
         heights = [height + 0.25 * (1 - shift) for height in range(len(lines))]
         bars.errorbar(
             [one.mean for one in found], heights, xerr=error, fmt="o", ms=3, color=colour, label=f"per {level}"
@@ -41,9 +41,9 @@ def draw(standings: Standings, path: Path) -> None:
     bars.legend(fontsize=7)
     for column, world in enumerate(standings.worlds):
         axis = figure.add_subplot(grid[1, column])
-        found = [standings.line(row, world).numbers for row in standings.rows]
+        rows = [standings.line(row, world).numbers for row in standings.rows]
         axis.scatter(
-            [one["angle token"].mean for one in found], [one["learned"].mean for one in found], s=8, color=_COLOURS[0]
+            [one["angle token"].mean for one in rows], [one["learned"].mean for one in rows], s=8, color=_COLOURS[0]
         )
         axis.set_title(world, fontsize=8)
         axis.set_xlabel("angle", fontsize=7)

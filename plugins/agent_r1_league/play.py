@@ -37,7 +37,7 @@ class Player:
     def rollout(self, rng: random.Random, groups: int, samples: int, greedy: bool) -> Rollout:
         """Play so many groups of so many episodes, each group on a task drawn from the world's."""
         starts = self._places.world.starts
-        played, baselines = [], []
+        played, baselines = list[Group](), list[Trajectory]()
         for number in range(groups):
             (start,) = rng.choices(list(starts), list(starts.values()))
             task = Task(id=f"{start}-{number}", prompt=start)

@@ -57,7 +57,7 @@ def bifurcation(turns: int = 4) -> World:
 
 def corridor(turns: int = 8) -> World:
     """A long walk whose steps may fail, with rewards on the way that are nothing but noise."""
-    goal, states = (turns + 2) // 2, {}
+    goal, states = (turns + 2) // 2, dict[str, State]()
     for turn in range(turns):
         for place in range(turn + 1):
             walks = {letter: _walk(turn, place, chance, turns, goal) for letter, chance in (("f", 0.8), ("s", 0.4))}
