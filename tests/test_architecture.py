@@ -109,12 +109,13 @@ PLUGINS = {"chat", "devices", "engines", "helper", "learning", "sandbox"}
 ROOMS_OF = {
     "agent_r1_gateway": {"assembly", "plugins", "rollout", "testing", "training"},
     "agent_r1_ray": {"assembly", "config", "folders", "metrics", "plugins", "rollout", "runs", "tools", "work"},
+    "agent_r1_league": {"evaluation", "plugins", "runs", "seeds", "testing", "work"},
     "agent_r1_paper": {"config", "evaluation", "metrics", "runs", "terminal", "training", "work"},
     "agent_r1_replay": {"assembly", "rollout", "runs", "tools", "training", "work"},
     "agent_r1_viewer": {"folders", "health", "metrics", "parquet", "runs", "terminal"},
 }
 """Shipped plugins that may import more, by folder: they work with whole runs."""
-WITH_COMMANDS = {"agent_r1_gateway", "agent_r1_paper", "agent_r1_replay", "agent_r1_viewer"}
+WITH_COMMANDS = {"agent_r1_gateway", "agent_r1_league", "agent_r1_paper", "agent_r1_replay", "agent_r1_viewer"}
 """Those of them that may import the command line."""
 
 

@@ -142,6 +142,7 @@ COMMANDS = (
     "new",
     "plugins",
     "replay",
+    "league",
     "reproduce",
     "serve",
     "view",

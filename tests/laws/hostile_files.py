@@ -52,7 +52,7 @@ WRITING = ("train --resume", "eval")
 SLOW = ("train --resume", "eval", "rollout", "play", "view --export")
 """These try one disguise of every file, each file the next one."""
 WITHOUT_RUNS = (
-    *("metrics", "serve", "new", "plugins list", "plugins show", "plugins doctor"),
+    *("metrics", "league", "serve", "new", "plugins list", "plugins show", "plugins doctor"),
     *("wiki build", "wiki serve", "wiki query", "wiki bench"),
 )
 """Commands that take no run; and `serve`, which reads one as `rollout` does, and then does not end."""

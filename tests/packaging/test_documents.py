@@ -94,6 +94,7 @@ DOCUMENTS = [
     "docs/demonstrations.md",
     "docs/evaluation.md",
     "docs/judges.md",
+    "docs/league.md",
     "docs/paper.md",
     "docs/questions.md",
     "docs/recipes.md",
