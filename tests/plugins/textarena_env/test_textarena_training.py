@@ -31,7 +31,6 @@ def trained(folder: Path, name: str, env: str, **changed: Any) -> Run:
     overrides = {
         "model.name": "tiny-worlds",
         "tasks.train": "{name: seeds, size: 20}",
-        "tasks.eval": "{name: seeds, first: 1000000, size: 4}",
         "env": f"{{name: textarena, {env}}}",
         "rewards": "[vowels]",
         "engine.max_new_tokens": 6,
@@ -73,7 +72,7 @@ def test_a_frozen_opponent_stays_what_it_was_and_a_resumed_run_goes_on_bit_for_b
 
 def test_a_run_is_measured_against_the_model_that_it_began_with(tmp_path: Path) -> None:
     run = trained(tmp_path, "measured", f"{TALK}, opponent: self", training__steps=1)
-    where = [f"model.name={run.path}", "evaluation.size=4"]
+    where = [f"model.name={run.path}", "tasks.eval={name: seeds, first: 1000000, size: 4}"]
     resolved = resolve(run.path, [*where, "env.opponent=tiny-worlds"], plugins=[REWARD], training=False)
     found, _ = evaluate(EvaluationPlan(resolved))
     assert found.result.metrics["success"].n == 4
