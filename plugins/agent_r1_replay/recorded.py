@@ -73,9 +73,9 @@ def checkpoint_before(run: RunReader, step: int) -> Checkpoint | None:
         if damage is None:
             return kept[step - 1]
         raise RunError(f"{kept[step - 1].path}, whose policy sampled step {step}, is damaged: {damage}")
-    after = ", ".join(str(one + 1) for one in (0, *kept) if run.trajectory_file(one + 1).is_file())
+    after = [str(one + 1) for one in (0, *kept) if run.trajectory_file(one + 1).is_file()]
     raise RunError(
         f"run {run.path} keeps no checkpoint of step {step - 1}, whose policy sampled step {step} (checkpoint.every="
-        f"{run.setting('checkpoint.every')}, checkpoint.keep={run.setting('checkpoint.keep')}); it can repeat "
-        f"{f'step {after}' if after else 'none'}"
+        f"{run.setting('checkpoint.every')}, checkpoint.keep={run.setting('checkpoint.keep')}); steps that it can "
+        f"repeat: {', '.join(after) or 'none'}"
     )

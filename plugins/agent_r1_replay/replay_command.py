@@ -82,7 +82,7 @@ def replay(
 
             repetitions += repeat(opened, steps, not (update or until), sample, display)
     if as_json:
-        found = [one.to_json() for one in (*repetitions, *alternatives)]
+        found = [*(one.to_json() for one in repetitions), *(one.to_json() for one in alternatives)]
         print_json({"run": str(run), "changed": overrides or [], "steps": found})
     else:
         for repetition in repetitions:

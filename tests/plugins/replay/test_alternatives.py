@@ -83,6 +83,7 @@ def test_a_critic_comes_and_goes(run: Run, folder: Path, kept: dict[str, Any], o
     assert again.metrics["update/advantage_std"][0] == had.metrics()[1]["update/advantage_std"]
 
 
+@pytest.mark.slow
 def test_the_command_says_what_changes(run: Run, agent_r1: Callable[..., Any]) -> None:
     done = agent_r1("replay", run.path, "--step", 2, "algorithm=rloo", "--trust")
     assert done.exit_code == 0, done.stderr

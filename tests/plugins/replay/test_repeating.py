@@ -116,7 +116,10 @@ def test_what_cannot_be_repeated_is_said_in_a_sentence(run: Run, copied: Run, op
     wrong: list[tuple[Callable[[], object], str]] = [
         (lambda: opened(tmp_path, 1), "is not a run; name a run's folder"),
         (lambda: opened(run.path, 3), "has recorded steps 1 to 2, so there is no step 3 to replay"),
-        (lambda: opened(copied.path, 2), r"no checkpoint of step 1, .*every=1, checkpoint.keep=9\); .* step 1$"),
+        (
+            lambda: opened(copied.path, 2),
+            r"no checkpoint of step 1, .*every=1, checkpoint.keep=9\); steps that .* repeat: 1$",
+        ),
         (
             lambda: sampled_again(copied, opened(copied.path, 1).own, None, 1, Notes()),
             "without deterministic=true, so its episodes cannot be sampled",
