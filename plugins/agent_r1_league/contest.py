@@ -26,9 +26,9 @@ from agent_r1_league.worlds import World
 class Size:
     """How much is played."""
 
-    updates: int = 32
+    updates: int = 16
     """Measured, each row on the same episodes."""
-    steps: int = 30
+    steps: int = 15
     """Of the ascent."""
     groups: int = 4
     samples: int = 8

@@ -50,7 +50,7 @@ def league(
 
     \b
     agent-r1 league --share 0.1 --seeds 2     a try, in a minute
-    agent-r1 league                           all, in some ten minutes
+    agent-r1 league                           all, in ten minutes or so
     agent-r1 league ppo ppo,lam=0.9           two rows of your own
     agent-r1 league -p mine.py                a plugin file takes part, too
 
@@ -83,6 +83,7 @@ def _play(
     """
     from agent_r1_core.errors import ConfigError
     from agent_r1_core.work import WorkDisplay, working
+    from agent_r1_core.work.running import termination_interrupts
     from agent_r1_league.contest import Size
     from agent_r1_league.entrants import entrants
     from agent_r1_league.running import Contest, play
@@ -96,7 +97,7 @@ def _play(
     names = [name for name in WORLDS if not worlds or name in worlds]
     contests = [Contest(name, seed, tuple(taking_part), size, plugins) for seed in range(seeds) for name in names]
     results = {}
-    with WorkDisplay(), working("playing", len(contests), unit="contests") as work:
+    with termination_interrupts(), WorkDisplay(), working("playing", len(contests), unit="contests") as work:
         for contest, numbers in play(contests, processes or len(os.sched_getaffinity(0))):
             results[contest.world, contest.seed] = numbers
             work.advance()

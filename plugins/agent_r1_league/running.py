@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -33,13 +36,27 @@ def play(contests: Sequence[Contest], processes: int) -> Iterator[tuple[Contest,
     if processes == 1:
         yield from ((one, _play(one)) for one in contests)
         return
-    pool = ProcessPoolExecutor(min(processes, len(contests)), mp_context=multiprocessing.get_context("spawn"))
+    spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(processes, len(contests)), spawn, initializer=_end_with_parent)
     try:
         futures = {pool.submit(_play, one): one for one in contests}
         for future in as_completed(futures):
             yield futures[future], future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """An interruption is the parent's to handle; once it has ended, however it did, so does this process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _play(one: Contest) -> dict[str, Row]:

@@ -40,6 +40,20 @@ class Places:
                 self.allowed[self.numbers[name, word[:end]], self.tokens[letter]] = True
 
     @cached_property
+    def _of_turns(self) -> dict[tuple[str, str], tuple[int, list[int], int]]:
+        """By state and word: the state's beginning, the places of the letters, and the one behind the word."""
+        number = self.numbers
+        return {
+            (state, word): (
+                number[state, ""],
+                [number[state, word[:letter]] for letter in range(len(word))],
+                number[state, word + AFTER],
+            )
+            for state, here in self.world.states.items()
+            for word in here.actions
+        }
+
+    @cached_property
     def order(self) -> list[str]:
         """The states, each before those that follow it."""
         found: dict[str, None] = {}
@@ -62,15 +76,14 @@ class Places:
         looks: in the prompt, in padding, and after the last action."""
         places = torch.full(batch.ids.shape, -1, dtype=torch.long)
         for row, trajectory in enumerate(batch.trajectories):
-            end, behind = 0, -1
+            numbers, behind = list[int](), -1
             for turn in trajectory.turns:
-                state = str(turn.state_key)
-                if behind >= 0:
-                    places[row, end : turn.start] = self.numbers[state, ""]
-                    places[row, end] = behind
-                numbers = [self.numbers[state, turn.text[:letter]] for letter in range(turn.tokens)]
-                places[row, turn.start : turn.stop] = torch.tensor(numbers)
-                end, behind = turn.stop, self.numbers[state, turn.text + AFTER]
+                beginning, letters, then = self._of_turns[str(turn.state_key), turn.text]
+                read = turn.start - len(numbers)
+                numbers += [behind, *[beginning] * (read - 1)] if numbers else [-1] * read
+                numbers += letters
+                behind = then
+            places[row, : len(numbers)] = torch.tensor(numbers)
         return places
 
 
