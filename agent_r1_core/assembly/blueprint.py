@@ -61,10 +61,20 @@ class Blueprint:
             return None
         if name == "start" and self.model.run is not None and not self.learning:
             raise ConfigError("`start` is the model that a training begins with; to evaluate a run, name the opponent")
-        folder = self.model.folder if name == "start" else find_model(name).folder
-        if name != "start" and ChatTokenizer.from_folder(folder).raw.get_vocab() != self.tokenizer.raw.get_vocab():
-            raise ConfigError(f"{name} reads other ids than the policy; let a model with the same tokenizer play along")
+        folder = self.model.folder if name == "start" else self.with_same_ids(name)
         return replace(self.engine_model(), folder=str(folder))
+
+    def with_same_ids(self, name: str) -> Path:
+        """The folder of another model that reads the policy's ids.
+
+        Raises:
+            ConfigError: its tokenizer is another one.
+            ModelError, RunError: it is not available.
+        """
+        folder = find_model(name).folder
+        if ChatTokenizer.from_folder(folder).raw.get_vocab() != self.tokenizer.raw.get_vocab():
+            raise ConfigError(f"{name} reads other ids than the policy; name a model with the same tokenizer")
+        return folder
 
     def engine_model(self) -> EngineModel:
         """The model as an engine is given it. A worker that is started late may find its checkpoint pruned; it can do

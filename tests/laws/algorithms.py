@@ -17,6 +17,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "grpo_kl": {"name": "grpo", "kl_coef": 0.1},
     "grpo_kl_corrected": {"name": "grpo", "kl_coef": 0.1, "kl_correction": True},
     "grpo_entropy": {"name": "grpo", "entropy_coef": 0.1},
+    "grpo_observations": {"name": "grpo", "observation_coef": 0.1},
     "gigpo_kl": {"name": "gigpo", "kl_coef": 0.1, "normalise_std": False},
     "ppo_discounted": {"name": "ppo", "gamma": 0.95, "lam": 0.9},
     "ppo_kl": {"name": "ppo", "kl_coef": 0.1},

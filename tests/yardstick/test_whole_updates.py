@@ -33,8 +33,8 @@ WITHOUT_FORMULA = {
     *("max_tokens_per_microbatch", "share_prefixes", "skip_without_gradient", "cpu_offload"),
 }
 """Settings of the rollout, and savings that leave the gradient alone (LAW 6)."""
-BY_LEARNER = {"filter", "filter_share", "filter_p"}
-"""Options that the learner itself applies, before the algorithm sees a group: cases of some algorithms are enough."""
+BY_LEARNER = {"filter", "filter_share", "filter_p", "entropy_target", "entropy_step", "observation_coef"}
+"""Options that the learner itself applies, beside the algorithm: cases of some algorithms are enough."""
 MOVING: dict[str, Any] = {"epochs": 2, "minibatches": 3, "lr": 2e-3}
 """Two passes of three mini-batches, with steps long enough for every clip to act."""
 
@@ -63,6 +63,11 @@ IMPORTANCE = {"importance_weight", "importance_bound"}
 TRUNCATED: dict[str, Any] = {"max_staleness": 2, "staleness_correction": "truncated", "importance_clip": 1.3}
 AHEAD = MOVING | {"max_staleness": 1}
 AHEAD_ONCE: dict[str, Any] = {"max_staleness": 1, "importance_clip": 1.2}
+TARGET = {"entropy_coef": 0.1, "entropy_target": 5.0, "entropy_step": 0.07}
+TAUGHT: dict[str, Any] = {
+    **{"teacher": "tiny", "clip_low": 0.1, "clip_high": 0.3},
+    **{"loss_mask": False, "aggregation": "constant", "horizon": 37, "entropy_coef": 0.1},
+}
 CORRECTED = {"kl_coef": 0.3, "kl_correction": True}
 REJECTED = {"failure", "too_many"}
 CASES = [
@@ -77,6 +82,12 @@ CASES = [
     Case("grpo-k3-corrected", "grpo", {"kl_coef": 0.3, "kl_correction": True}),
     Case("grpo-k2-corrected", "grpo", {"kl_coef": 0.3, "kl_correction": True, "kl_estimator": "k2"}),
     Case("grpo-entropy", "grpo", {"entropy_coef": 0.1}),
+    Case("grpo-entropy-target", "grpo", TARGET, MOVING, {"entropy_above", "entropy_below"}, rollouts=3),
+    Case("grpo-observations", "grpo", {"observation_coef": 0.1, "ratio": "sequence"}),
+    Case("ppo-observations", "ppo", {"observation_coef": 0.5, "loss_mask": False}, WARMING, PPO_ACTS, rollouts=2),
+    Case("maxrl", "maxrl"),
+    Case("gdpo", "gdpo"),
+    Case("gdpo-means", "gdpo", {"normalise_std": False, "eps": 0.0, "loss_mask": False}),
     Case("grpo-leave-one-out", "grpo", {"baseline": "leave_one_out"}),
     Case("grpo-mean-over-horizon", "grpo", {"normalise_std": False, "aggregation": "constant", "horizon": 37}),
     Case("grpo-no-mask", "grpo", {"loss_mask": False, "kl_coef": 0.1}),
@@ -151,6 +162,8 @@ CASES = [
     Case("sft-file", "sft", {"observations": "file"}, {"lr": 2e-3}, set(), draw=hard_rollouts.demonstrated),
     Case("sft-no-mask", "sft", {"loss_mask": False, "aggregation": "constant", "horizon": 37}, acts=set()),
     Case("sft-entropy", "sft", {"entropy_coef": 0.1, "aggregation": "sequence_sum"}, acts=set()),
+    Case("distillation", "distillation", {"aggregation": "sequence_mean"}),
+    Case("distillation-horizon", "distillation", TAUGHT, MOVING | {"importance_clip": 1.2}, CLIPS | IMPORTANCE),
     Case("one-step", "grpo", settings={"lr": 2e-3}, acts=set(), temperature=1.0),
     Case("engine", "grpo", settings=MOVING | {"old_logprobs": "engine"}, temperature=1.3),
     Case("importance-one-step", "ppo", settings={"importance_clip": 1.1}, acts=IMPORTANCE),
