@@ -180,8 +180,9 @@ class Algorithm(Component):
         return bool(self.config.entropy_coef > 0 or self.config.entropy_target is not None)
 
     def needs_every_trajectory(self) -> bool:
-        """True when a trajectory without advantage still has a gradient (KL, entropy, value): none is skipped."""
-        return bool(self.roles() - {"policy"}) or self.needs_entropy()
+        """True when a trajectory without advantage still has a gradient (KL, entropy, value, observations): none is
+        skipped."""
+        return bool(self.roles() - {"policy"} or self.needs_entropy() or self.config.observation_coef > 0)
 
     def needs_old_logprobs(self) -> bool:
         """True when `advantages` reads `batch.old_logprobs` (a KL term in the reward): the learner then computes them

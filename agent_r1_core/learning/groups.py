@@ -95,7 +95,7 @@ def decoupled_advantage(batch: Batch, advantage: Callable[[Tensor, Tensor], Tens
         rest = rest - weight * earned
         total = total + weight * advantage(earned, batch.group)
     total = (total + advantage(rest, batch.group)).float()
-    return torch.where(total != 0, whiten(total, torch.ones_like(total, dtype=torch.bool)), 0.0)
+    return torch.where(total.abs() > ROUNDING, whiten(total, torch.ones_like(total, dtype=torch.bool)), 0.0)
 
 
 def _earned(trajectory: Trajectory, name: str) -> float:

@@ -173,7 +173,7 @@ class PlainGrpo(PlainAlgorithm):
                 found.append(self.compared(row.total, [other.total for other in group]))
         if self.decouple_rewards and len(found) > 1 and _spread(found):
             centre, scale = mean(found), math.sqrt(variance(found) + 1e-8)
-            found = [(advantage - centre) / scale if advantage else 0.0 for advantage in found]
+            found = [(advantage - centre) / scale if abs(advantage) > 1e-9 else 0.0 for advantage in found]
         for row, advantage in zip(rows, found, strict=True):
             for token in self.loss_tokens(row):
                 token.advantage = advantage

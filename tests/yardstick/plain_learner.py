@@ -181,7 +181,7 @@ class PlainLearner:
             places = [at[id(token)] for token in tokens]
             own = self.algorithm.loss(tokens, [now[place] for place in places], [entropies[place] for place in places])
             loss = loss + weight * own
-            self._entropies += [float(entropies[at[id(token)]]) for token in row.actions if learns]
+            self._entropies += [entropies[at[id(token)]].item() for token in row.actions if learns]
             for token in row.responses if self.algorithm.observation_coef else []:
                 if not token.action:  # ECHO (2605.24517)
                     loss = loss - self.algorithm.observation_coef * now[at[id(token)]] / observed
