@@ -57,10 +57,11 @@ class Blueprint:
         resolved = self.resolved
         env: Any = resolved.registry.load("env", resolved.config.env.name).cls
         name = env.frozen_model(resolved.config.env.config)
-        model = None if name is None else self.frozen_model(name)
-        if model is not None and model.tokenizer.raw.get_vocab() != self.tokenizer.raw.get_vocab():
-            raise ConfigError(f"{name} reads other ids than the policy; let a model with the same tokenizer play along")
-        return model
+        if name is None:
+            return None
+        if name != "start":
+            self.with_same_ids(name)
+        return self.frozen_model(name)
 
     def frozen_model(self, name: str) -> EngineModel:
         """A model that never learns, with its own tokenizer: a name as in `model.name`, or `start`.
@@ -75,6 +76,18 @@ class Blueprint:
             )
         folder = self.model.folder if name == "start" else find_model(name).folder
         return replace(self.engine_model(), folder=str(folder), tokenizer=ChatTokenizer.from_folder(folder))
+
+    def with_same_ids(self, name: str) -> Path:
+        """The folder of another model that reads the policy's ids.
+
+        Raises:
+            ConfigError: its tokenizer is another one.
+            ModelError, RunError: it is not available.
+        """
+        folder = find_model(name).folder
+        if ChatTokenizer.from_folder(folder).raw.get_vocab() != self.tokenizer.raw.get_vocab():
+            raise ConfigError(f"{name} reads other ids than the policy; name a model with the same tokenizer")
+        return folder
 
     def engine_model(self) -> EngineModel:
         """The model as an engine is given it. A worker that is started late may find its checkpoint pruned; it can do

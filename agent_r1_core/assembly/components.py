@@ -45,8 +45,11 @@ def make_learner(blueprint: Blueprint, ranks: Ranks | None = None, critic_anew: 
     device = "cpu" if ranks.share else hardware.device
     precision: dict[str, Any] = {"dtype": hardware.dtype, "device": device, "ranks": ranks}
     reference = None
-    if "reference" in algorithm.roles() and lora is None:
-        reference = Policy.load(source, **precision).freeze().shard(ranks)
+    if "reference" in algorithm.roles():
+        other = algorithm.reference_model()
+        if other is not None or lora is None:
+            first = source if other is None else blueprint.with_same_ids(other)
+            reference = Policy.load(first, **precision).freeze().shard(ranks)
     folder = source if lora is not None else blueprint.policy_folder
     policy = Policy.load(
         folder, **precision, lora=lora, gradient_checkpointing=config.model.gradient_checkpointing, seed=config.seed
@@ -61,6 +64,7 @@ def make_learner(blueprint: Blueprint, ranks: Ranks | None = None, critic_anew: 
         seed=config.seed,
         ranks=ranks,
         records=config.recording.learner,
+        reward_weights=reward_weights(resolved),
     )
     if checkpoint is not None:
         load_trainer_state(learner, checkpoint, critic_anew)
@@ -78,6 +82,12 @@ def make_tool_rewards(resolved: ResolvedConfig) -> dict[str, ToolReward]:
     """What the rewards of the recipe's tools count, by tool."""
     loaded = [(resolved.registry.load("tool", block.name), block) for block in resolved.config.tools]
     return {tool.record.canonical: ToolReward(block.reward_weight, block.reward_cap) for tool, block in loaded}
+
+
+def reward_weights(resolved: ResolvedConfig) -> dict[str, float]:
+    """What the recipe multiplies rewards with, those of tools too, by the names under which episodes record them."""
+    named = {resolved.registry.load("reward", one.name).record.canonical: one.weight for one in resolved.config.rewards}
+    return named | {name: tool.weight for name, tool in make_tool_rewards(resolved).items()}
 
 
 def make_tools(

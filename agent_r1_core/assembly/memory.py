@@ -104,7 +104,7 @@ class LearnerLoad:
         size, shared = self.size, f", a share of 1/{self.ranks}" if self.ranks > 1 else ""
         policy = size.parameters if self.rank is None else self.rank * size.sides
         trained = policy + (size.parameters if self.critic else 0)
-        frozen = size.parameters if self.reference or self.rank is not None else 0
+        frozen = size.parameters * (self.reference + (self.rank is not None))
         whose = "the reference's" if self.rank is None else "the frozen model's"
         state, kept = 4 * _FLOAT32 * trained / self.ranks, _FLOAT32 * frozen / self.ranks
         learns = f"weights, gradients and optimiser of {trained / 1e6:.1f} M trained parameters{shared}"
@@ -258,7 +258,8 @@ def memory_plan(resolved: ResolvedConfig, size: ModelSize, frozen: Sequence[Mode
     """What the roles of a recipe hold, with a model of this size, and with frozen ones."""
     config, distributed = resolved.config, resolved.config.distributed
     workers = max(distributed.rollout_workers, 1)
-    roles = resolved.make("algorithm", config.algorithm).roles()
+    algorithm = resolved.make("algorithm", config.algorithm)
+    roles = algorithm.roles()
     width = 2 if config.model.dtype == "bfloat16" else 4
     engine, played = config.engine.config, config.training.tasks_per_step * config.training.samples_per_task
     cache = getattr(engine, "kv_cache_memory", None)
@@ -269,7 +270,7 @@ def memory_plan(resolved: ResolvedConfig, size: ModelSize, frozen: Sequence[Mode
         width=width,
         recompute=config.model.gradient_checkpointing,
         critic="critic" in roles,
-        reference="reference" in roles and config.model.lora is None,
+        reference="reference" in roles and (config.model.lora is None or algorithm.reference_model() is not None),
         rank=None if config.model.lora is None else config.model.lora.rank,
         offload=config.training.cpu_offload,
     )

@@ -37,7 +37,17 @@ class AlgorithmConfig(ComponentConfig):
     """Horizon of `aggregation: constant`, in tokens; no effect with the others."""
     entropy_coef: float = Field(0.0, ge=0)
     """Weight of an entropy bonus: each token's loss is reduced by this times the policy's entropy there (nats), before
-    aggregation. 0: no bonus."""
+    aggregation. 0: no bonus. With `entropy_target` it is the first weight."""
+    entropy_target: float | None = Field(None, gt=0)
+    """Entropy, in nats, towards which the bonus is moved (Skywork-OR1, arXiv 2505.22312): after each update its weight
+    rises by `entropy_step` if `update/entropy` was at most this, else it falls, within 0 and 1; after an update above
+    it there is no bonus. A checkpoint keeps it. null: the weight stays `entropy_coef`."""
+    entropy_step: float = Field(0.005, gt=0)
+    """How far the bonus's weight moves after an update; no effect without `entropy_target`."""
+    observation_coef: float = Field(0.0, ge=0)
+    """Weight of a cross-entropy on observations, -log pi at the environment's tokens after a segment's first action,
+    mean over those of the mini-batch (ECHO, arXiv 2605.24517, with .1). It is no credit: those tokens have no advantage
+    (LAW 3). 0: none."""
     filter: GroupFilter = "none"
     """Which groups an update learns from; the others are out of it and of its normaliser. `zero_spread` drops those
     whose returns are equal; `resample` too, and plays further tasks in their place until `training.tasks_per_step`
@@ -81,6 +91,8 @@ class Algorithm(Component):
         idle = {}
         if config.aggregation != "constant":
             idle["horizon"] = f"only `aggregation: constant` divides by it, and it is {config.aggregation}"
+        if config.entropy_target is None:
+            idle["entropy_step"] = "there is no entropy_target"
         for option, filter in (("filter_share", "top_share"), ("filter_p", "top_p")):
             if config.filter != filter:
                 idle[option] = f"only `filter: {filter}` reads it, and it is {config.filter}"
@@ -89,6 +101,11 @@ class Algorithm(Component):
     def roles(self) -> frozenset[Role]:
         """The networks that this configuration needs; always the policy."""
         return frozenset({"policy"})
+
+    def reference_model(self) -> str | None:
+        """The model that the role `reference` has, as `model.name` names one; it must have the policy's tokenizer.
+        None: the run's first model."""
+        return None
 
     def filter(self, groups: Sequence[Group]) -> list[Group]:
         """The groups to train on, of those that the option `filter` keeps; all of them by default.
@@ -161,11 +178,12 @@ class Algorithm(Component):
         """True when the loss has a gradient through `tokens.entropy`: from the bonus of `entropy_coef`, which the
         learner itself subtracts, or from a term of the algorithm's own. If False, the learner computes entropies
         without a gradient, which saves time and memory."""
-        return bool(self.config.entropy_coef > 0)
+        return bool(self.config.entropy_coef > 0 or self.config.entropy_target is not None)
 
     def needs_every_trajectory(self) -> bool:
-        """True when a trajectory without advantage still has a gradient (KL, entropy, value): none is skipped."""
-        return bool(self.roles() - {"policy"}) or self.needs_entropy()
+        """True when a trajectory without advantage still has a gradient (KL, entropy, value, observations): none is
+        skipped."""
+        return bool(self.roles() - {"policy"} or self.needs_entropy() or self.config.observation_coef > 0)
 
     def needs_old_logprobs(self) -> bool:
         """True when `advantages` reads `batch.old_logprobs` (a KL term in the reward): the learner then computes them

@@ -7,7 +7,7 @@ long as the longest trajectory; the learner packs rows without padding before a 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
@@ -75,6 +75,8 @@ class Batch:
     """bool [n]: a limit outside the MDP cut it, so that `bootstrap` continues it (LAW 5)."""
     bootstrap: Tensor
     """float [n]: V of the state after the last id where `bootstrapped`, else 0; filled by the critic."""
+    reward_weights: Mapping[str, float] = field(default_factory=dict)
+    """What the recipe multiplies each reward with, by its name; 1 where it does not say."""
     old_logprobs: Tensor | None = None
     """float [n, T] before the update, where several passes or the algorithm need them."""
     reference_logprobs: Tensor | None = None
@@ -83,7 +85,7 @@ class Batch:
     """float [n, T], with the critic role: V of the state before the token (LAW 3)."""
 
     @classmethod
-    def from_groups(cls, groups: Sequence[Group]) -> Batch:
+    def from_groups(cls, groups: Sequence[Group], reward_weights: Mapping[str, float] | None = None) -> Batch:
         """Lay out all trajectories that did not fail; a failed one never trains (LAW 5).
 
         Raises:
@@ -109,6 +111,7 @@ class Batch:
             baseline=torch.tensor([_baseline(groups[number]) for number, _ in rows], dtype=torch.float32),
             bootstrapped=torch.tensor([trajectory.bootstrap for trajectory in trajectories], dtype=torch.bool),
             bootstrap=torch.zeros(len(rows)),
+            reward_weights=dict(reward_weights or {}),
         )
         for row, trajectory in enumerate(trajectories):
             _fill_tokens(batch, row, trajectory)

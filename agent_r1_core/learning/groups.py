@@ -8,17 +8,20 @@ the same rewards in another order.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from agent_r1_core.learning.masking import whiten
 from agent_r1_core.learning.turns import turn_borders
 from agent_r1_core.trajectory import ROUNDING
 
 if TYPE_CHECKING:
     from agent_r1_core.learning.batch import Batch
+    from agent_r1_core.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,38 @@ def leave_one_out_advantage(returns: Tensor, group: Tensor) -> Tensor:
     statistics = group_statistics(returns, group)
     scale = statistics.size / (statistics.size - 1).clamp(min=1)
     return _where_informative(scale * (returns.double() - statistics.mean), statistics, returns)
+
+
+def mean_scaled_advantage(returns: Tensor, group: Tensor) -> Tensor:
+    """(R_i - mean_G) / mean_G |R|; where no return is negative, (R_i - mean_G) / mean_G (MaxRL, arXiv 2602.02710)."""
+    statistics = group_statistics(returns, group)
+    scale = group_statistics(returns.abs(), group).mean
+    return _where_informative((returns.double() - statistics.mean) / scale, statistics, returns)
+
+
+def decoupled_advantage(batch: Batch, advantage: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """sum_k w_k advantage(r_k), whitened over the batch's trajectories (GDPO, arXiv 2601.05242); [n].
+
+    r_k is what a trajectory got by the reward k, outcome and turns together, unweighted, w_k the reward's weight. What
+    is left of the returns, where no reward's name stands at it, is a reward of weight 1.
+
+    Args:
+        advantage: of returns and groups, as the functions above.
+    """
+    names = {name for one in batch.trajectories for part in (one, *one.turns) for name in part.rewards}
+    weights = {name: batch.reward_weights.get(name, 1.0) for name in sorted(names)}
+    rest = torch.tensor([one.total_reward for one in batch.trajectories], dtype=torch.float64)
+    total = torch.zeros_like(rest)
+    for name, weight in weights.items():
+        earned = torch.tensor([_earned(one, name) for one in batch.trajectories], dtype=torch.float64)
+        rest = rest - weight * earned
+        total = total + weight * advantage(earned, batch.group)
+    total = (total + advantage(rest, batch.group)).float()
+    return torch.where(total.abs() > ROUNDING, whiten(total, torch.ones_like(total, dtype=torch.bool)), 0.0)
+
+
+def _earned(trajectory: Trajectory, name: str) -> float:
+    return sum(part.rewards.get(name, 0.0) for part in (trajectory, *trajectory.turns))
 
 
 def _where_informative(advantage: Tensor, statistics: GroupStatistics, returns: Tensor) -> Tensor:

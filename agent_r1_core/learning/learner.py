@@ -8,7 +8,7 @@ on all of them, metrics included.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,8 +24,9 @@ from agent_r1_core.errors import ConfigError
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.checks import CheckedAlgorithm
 from agent_r1_core.learning.critic import Critic
+from agent_r1_core.learning.entropy import EntropyBonus
 from agent_r1_core.learning.forward import crossed, forward
-from agent_r1_core.learning.loss import Correction, update_sums
+from agent_r1_core.learning.loss import Correction, observation_loss, update_sums
 from agent_r1_core.learning.meter import Meter, Sum, detached, gap_sums, gathered
 from agent_r1_core.learning.optimiser import OF_CRITIC, OF_POLICY, Optimiser
 from agent_r1_core.learning.packing import Packed, passes
@@ -52,6 +53,7 @@ class Learner:
         ranks: the processes that compute together. Several take the networks in shares, from the first one's whole
             copies; both must fit in its memory in float32 until the learner is made.
         records: whether updates tell of every token what the policy and the critic said of it.
+        reward_weights: the recipe's, by reward; 1 where it does not say.
 
     Raises:
         ConfigError: the algorithm needs a reference and none is given, or log-probs that the engine has not.
@@ -69,6 +71,7 @@ class Learner:
         seed: int = 0,
         ranks: Ranks = ONE_RANK,
         records: bool = True,
+        reward_weights: Mapping[str, float] | None = None,
     ) -> None:
         roles = algorithm.roles()
         reference = policy.base_model() if reference is None and policy.lora else reference
@@ -91,12 +94,13 @@ class Learner:
         self.seed = seed
         self.ranks = ranks
         self.records = records
+        self.reward_weights = dict(reward_weights or {})
         for network in (policy, self.critic, self.reference):
             if isinstance(network, Policy | Critic):
                 network.shard(ranks)
         self._checked = CheckedAlgorithm(algorithm)
         self._skips = settings.skip_without_gradient and not (
-            algorithm.needs_every_trajectory() or algorithm.needs_entropy()
+            algorithm.needs_every_trajectory() or algorithm.needs_entropy() or algorithm.config.observation_coef > 0
         )
         self._correction = Correction(settings, algorithm.importance_level())
         self._warmup = settings.critic_warmup if self.critic else 0
@@ -105,7 +109,8 @@ class Learner:
         if self.critic is not None:
             critic_lr = settings.critic_lr or settings.lr
             self.critic_optimiser = Optimiser(self.critic.named_parameters(), critic_lr, settings, OF_CRITIC)
-        self.state = LearnerState(policy, self.optimiser, self.critic, self.critic_optimiser)
+        self._entropy_bonus = EntropyBonus(algorithm.config)
+        self.state = LearnerState(policy, self.optimiser, self.critic, self.critic_optimiser, self._entropy_bonus)
         # Sharing prefixes gains nothing where the decoder runs one sequence at a time.
         shares, budget = settings.share_prefixes and policy.decoder.packs, settings.max_tokens_per_microbatch
         self._passes = partial(passes, max_tokens=budget, share=shares, ranks=ranks)
@@ -125,7 +130,7 @@ class Learner:
             UpdateStopped: it was stopped; the weights are those of no step.
         """
         self._stopped = stopped
-        batch = Batch.from_groups(groups)
+        batch = Batch.from_groups(groups, self.reward_weights)
         failed = float(sum(len(group.trajectories) for group in groups) - batch.size)
         if not bool(batch.action_mask.any()):
             return Update.of_nothing(batch, failed)
@@ -143,6 +148,9 @@ class Learner:
         if self.critic is None:
             meter.add(metric.UPDATE_BOOTSTRAPPED_WITHOUT_CRITIC, float(batch.bootstrapped.sum()))
         metrics = meter.values() | update.statistics() | {metric.UPDATE_FAILED_TRAJECTORIES: failed}
+        if self.algorithm.config.entropy_target is not None:
+            metrics[metric.UPDATE_ENTROPY_COEF] = self._entropy_bonus.weight
+            self._entropy_bonus.move(metrics.get(metric.UPDATE_ENTROPY))
         return Update(metrics, update.numbers(self.ranks), update.advantages.warnings)
 
     def score(self, prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> Tensor:
@@ -178,7 +186,11 @@ class Learner:
         value_mask = None
         if self.critic is not None:
             value_mask = batch.action_mask if advantages.value_mask is None else advantages.value_mask
-        return UpdateBatch(batch, advantages, loss_mask, value_mask, fresh, outputs.own_logprobs, self.records)
+        observed = None
+        if learns and self.algorithm.config.observation_coef > 0:
+            observed = batch.response_mask & ~batch.action_mask
+        own = outputs.own_logprobs
+        return UpdateBatch(batch, advantages, loss_mask, value_mask, fresh, own, self.records, observed)
 
     def _optimise(self, minibatch: Minibatch, step: int, meter: Meter) -> None:
         """One optimiser step."""
@@ -229,10 +241,14 @@ class Learner:
             sums |= gap_sums(tokens.logprobs.detach()[compared], tokens.sampler_logprobs[compared])
         tokens, weights = self._correction.corrected(tokens)
         sums |= weights
-        terms, bonus = self._checked.loss(tokens), self.algorithm.config.entropy_coef
+        terms, bonus = self._checked.loss(tokens), self._entropy_bonus.weight
         if bonus > 0:
             terms = replace(terms, loss=terms.loss - bonus * (tokens.entropy * tokens.weights).sum())
         losses = ([terms.loss] if learns else []) + ([] if terms.value_loss is None else [terms.value_loss])
+        if learns and tokens.observation_weights is not None:
+            predicted, told = observation_loss(tokens.logprobs, tokens.observation_weights)
+            losses.append(self.algorithm.config.observation_coef * predicted)
+            sums |= told
         torch.stack(losses).sum().backward()
         return detached(sums | update_sums(terms, self._correction.measured(tokens)))
 

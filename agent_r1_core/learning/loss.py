@@ -44,7 +44,7 @@ class LossTokens:
     advantages: Tensor
     """As the algorithm's `advantages` gave them, times importance weights where there are some."""
     weights: Tensor
-    """Of the policy's loss: the update's normaliser (LAW 6); 0 at tokens that only the critic learns from."""
+    """Of the policy's loss: the update's normaliser (LAW 6); 0 at tokens that are in other losses alone."""
     sequence: Tensor
     """long: the number of the token's trajectory within the micro-batch."""
     turn: Tensor
@@ -66,6 +66,9 @@ class LossTokens:
     a term of the loss that has no advantage. None: there are no such weights."""
     segment: Tensor | None = None
     """long: the number of the token's segment within the micro-batch; None: every trajectory is a single one."""
+    observation_weights: Tensor | None = None
+    """Of the cross-entropy that `observation_coef` adds: a token mean over the update's observations. None: it adds
+    none, and the tokens hold no observations."""
 
     @property
     def in_loss(self) -> Tensor:
@@ -192,3 +195,14 @@ def add_kl(
     penalty = kl_loss(tokens.logprobs, tokens.reference_logprobs, estimator, ratio)
     loss = terms.loss + coefficient * (penalty * tokens.weights).sum()
     return replace(terms, loss=loss, metrics=terms.metrics | {"kl_reference": tokens.sum_of(penalty)})
+
+
+def observation_loss(logprobs: Tensor, weights: Tensor) -> tuple[Tensor, dict[str, Sum]]:
+    """The cross-entropy on a micro-batch's observations (ECHO, arXiv 2605.24517), and its metric.
+
+    Args:
+        weights: `LossTokens.observation_weights`; 0 at all other tokens.
+    """
+    observed = weights > 0
+    surprisal = -torch.where(observed, logprobs, 0.0)
+    return (surprisal * weights).sum(), {metric.UPDATE_OBSERVATION_LOSS: (surprisal.detach().sum(), observed.sum())}

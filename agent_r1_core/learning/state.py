@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from torch.distributed.checkpoint import Metadata, SavePlan, SavePlanner
 
     from agent_r1_core.learning.critic import Critic
+    from agent_r1_core.learning.entropy import EntropyBonus
     from agent_r1_core.learning.optimiser import Optimiser
     from agent_r1_core.learning.policy import Policy
 
@@ -42,16 +43,26 @@ _SCHEMA = "schema"
 
 
 class LearnerState:
-    """The tensors of policy, critic and their optimisers, under the name of the part; each rank has its share.
+    """The tensors of policy, critic, their optimisers and the entropy bonus, under the name of the part; each rank has
+    its share.
 
     Args:
         critic: None, like its optimiser, where the algorithm needs none.
     """
 
     def __init__(
-        self, policy: Policy, optimiser: Optimiser, critic: Critic | None, critic_optimiser: Optimiser | None
+        self,
+        policy: Policy,
+        optimiser: Optimiser,
+        critic: Critic | None,
+        critic_optimiser: Optimiser | None,
+        entropy_bonus: EntropyBonus,
     ) -> None:
-        self._parts: dict[str, Policy | Critic | Optimiser] = {"policy": policy, "optimiser": optimiser}
+        self._parts: dict[str, Policy | Critic | Optimiser | EntropyBonus] = {
+            "policy": policy,
+            "optimiser": optimiser,
+            "entropy_bonus": entropy_bonus,
+        }
         self._left_out: tuple[str, ...] = ()
         if critic is not None and critic_optimiser is not None:
             self._parts |= {"critic": critic, "critic_optimiser": critic_optimiser}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 import torch
 from torch import Tensor
@@ -70,6 +72,8 @@ class UpdateBatch:
     """float [n, T], those of a pass over the whole batch, if there was one."""
     recorded: bool
     """Whether log-probs and values are kept."""
+    observation_mask: Tensor | None = None
+    """bool [n, T], tokens of the cross-entropy on observations; None without one."""
 
     def __post_init__(self) -> None:
         self._open = self.recorded and self.own_logprobs is None
@@ -79,8 +83,9 @@ class UpdateBatch:
 
     @property
     def in_a_loss(self) -> Tensor:
-        """bool [n, T], tokens of either loss."""
-        return self.loss_mask if self.value_mask is None else self.loss_mask | self.value_mask
+        """bool [n, T], tokens of any loss."""
+        masks = (self.value_mask, self.observation_mask)
+        return reduce(or_, (mask for mask in masks if mask is not None), self.loss_mask)
 
     def take(self, packed: Packed, at: Tensor, logprobs: Tensor) -> None:
         """Keep what a pass of the gradient says of the packed tokens `at`, [k] each, unless the policy has moved."""
@@ -145,6 +150,8 @@ class Minibatch:
     """float [n, T], of the policy's loss, 0 outside the rows."""
     value_weights: Tensor | None
     """float [n, T], of the value loss; None without a critic."""
+    observation_weights: Tensor | None
+    """float [n, T], of the cross-entropy on observations; None without one."""
 
     @classmethod
     def of(cls, update: UpdateBatch, rows: list[int], config: AlgorithmConfig, skips: bool = False) -> Minibatch:
@@ -155,12 +162,9 @@ class Minibatch:
         """
         weights = torch.zeros(update.loss_mask.shape)
         weights[rows] = aggregation_weights(update.loss_mask[rows], config.aggregation, config.horizon)
-        value_weights = None
-        if update.value_mask is not None:
-            value_weights = torch.zeros(update.value_mask.shape)
-            value_weights[rows] = aggregation_weights(update.value_mask[rows], "token_mean")
+        others = (_token_mean(mask, rows) for mask in (update.value_mask, update.observation_mask))
         credited = ((update.advantages.advantages != 0) & update.loss_mask).any(1)
-        return cls(update, rows, [row for row in rows if credited[row] or not skips], weights, value_weights)
+        return cls(update, rows, [row for row in rows if credited[row] or not skips], weights, *others)
 
     def loss_tokens(
         self, packed: Packed, chosen: Tensor, policy: TokenLogprobs | None, values: Tensor | None, device: torch.device
@@ -203,4 +207,14 @@ class Minibatch:
             value_targets=take_some(advantages.value_targets),
             value_weights=take_some(self.value_weights),
             segment=on_device(segment[chosen], device),
+            observation_weights=take_some(self.observation_weights),
         )
+
+
+def _token_mean(mask: Tensor | None, rows: list[int]) -> Tensor | None:
+    """Weights of the mask's tokens in these rows, [n, T]."""
+    if mask is None:
+        return None
+    weights = torch.zeros(mask.shape)
+    weights[rows] = aggregation_weights(mask[rows], "token_mean")
+    return weights

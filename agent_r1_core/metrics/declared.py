@@ -164,6 +164,12 @@ UPDATE_BOOTSTRAPPED_WITHOUT_CRITIC = Metric(
 )
 UPDATE_SURPRISAL = Metric("update/surprisal", "mean negative log-prob of the sampled tokens", unit="nats")
 UPDATE_ENTROPY = Metric("update/entropy", "mean entropy of the policy at the action tokens it learnt from", unit="nats")
+UPDATE_ENTROPY_COEF = Metric("update/entropy_coef", "weight of the entropy bonus, where it has a target")
+UPDATE_OBSERVATION_LOSS = Metric(
+    "update/observation_loss",
+    "mean negative log-prob of the environment's tokens, where `algorithm.observation_coef` trains on them",
+    unit="nats",
+)
 UPDATE_ADVANTAGE_MEAN = Metric("update/advantage_mean", "mean advantage of the loss tokens")
 UPDATE_ADVANTAGE_STD = Metric("update/advantage_std", "standard deviation of the loss tokens' advantages")
 UPDATE_ADVANTAGE_MAX = Metric("update/advantage_max", "largest |advantage| of a loss token")

@@ -2,11 +2,13 @@
 
 A_i = (R_i - mean_G) / (std_G + eps) at every action token of trajectory i, with the clipped surrogate of PPO and, if
 asked for, a KL to the reference in the loss (learning/kl.py says what its gradient is). Options turn it into Dr. GRPO
-(2503.20783), DAPO (2503.14476), RLOO (2402.14740), GSPO (2507.18071), CISPO (2506.13585) and StarPO with these
-advantages (2504.20073), which have presets, or give them turn-level ratios (2511.20718) or DPPO's loss (2602.04879).
+(2503.20783), DAPO (2503.14476), RLOO (2402.14740), GSPO (2507.18071), CISPO (2506.13585), MaxRL (2602.02710), GDPO
+(2601.05242) and StarPO with these advantages (2504.20073), which have presets, or give them turn-level ratios
+(2511.20718) or DPPO's loss (2602.04879).
 
 R_i is the trajectory's outcome plus the sum of its process rewards: which turn earned them makes no difference. A group
-is one task under one policy version (LAW 7); one without spread has advantage 0.
+is one task under one policy version (LAW 7); one without spread has advantage 0. GDPO takes each reward's part of R_i
+by itself: A_i is the whitened sum over rewards k of w_k (r_ik - mean_G r_k) / (std_G r_k + eps).
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ from agent_r1_core.contracts.algorithm import Aggregation, Algorithm, AlgorithmC
 from agent_r1_core.learning.batch import Advantages
 from agent_r1_core.learning.credit import spread_over
 from agent_r1_core.learning.groups import (
+    decoupled_advantage,
     group_mean_advantage,
     group_normalised_advantage,
     leave_one_out_advantage,
+    mean_scaled_advantage,
 )
 from agent_r1_core.learning.kl import LossKlEstimator
 from agent_r1_core.learning.loss import add_kl, policy_terms
@@ -51,7 +55,14 @@ class GRPO(Algorithm):
         baseline: Literal["mean", "leave_one_out"] = "mean"
         """What a return is compared with: its group's mean, or the mean of the other returns."""
         normalise_std: bool = True
-        """Divide by the group's standard deviation; no effect with `baseline: leave_one_out`, which never does."""
+        """Divide by the group's standard deviation; no effect with `baseline: leave_one_out`, which never does, or with
+        `normalise_mean`."""
+        normalise_mean: bool = False
+        """Divide by the group's mean |R| in place of its standard deviation (MaxRL, for returns that are never
+        negative): the rarer success is, the more each counts. No effect with `baseline: leave_one_out`."""
+        decouple_rewards: bool = False
+        """Normalise each reward by itself in its group, then add them by their weights and whiten the sums over the
+        trajectories of the update (GDPO): a reward with a small spread is not drowned by the others."""
         eps: float = Field(1e-6, ge=0)
         """Added to the standard deviation; no effect if nothing is divided by it."""
         kl_coef: float = Field(0.0, ge=0)
@@ -77,8 +88,11 @@ class GRPO(Algorithm):
         """Options without effect."""
         idle = super().idle_options(config)
         if config.baseline == "leave_one_out":
-            idle["normalise_std"] = "the leave-one-out baseline is never divided by the standard deviation"
-        if config.baseline == "leave_one_out" or not config.normalise_std:
+            never = "the leave-one-out baseline is never divided by the standard deviation"
+            idle |= dict.fromkeys(("normalise_std", "normalise_mean"), never)
+        elif config.normalise_mean:
+            idle["normalise_std"] = "normalise_mean divides by the mean"
+        if "normalise_std" in idle or not config.normalise_std:
             idle["eps"] = "nothing is divided by the standard deviation"
         if config.kl_coef == 0:
             idle |= {"kl_estimator": "kl_coef is 0", "kl_correction": "kl_coef is 0"}
@@ -100,11 +114,15 @@ class GRPO(Algorithm):
     def advantages(self, batch: Batch) -> Advantages:
         """The trajectory's advantage at each of its credited tokens."""
         mask = batch.action_mask if self.config.loss_mask else batch.response_mask
+        if self.config.decouple_rewards:
+            return Advantages(spread_over(decoupled_advantage(batch, self._per_trajectory), mask))
         return Advantages(spread_over(self._per_trajectory(batch.returns, batch.group), mask))
 
     def _per_trajectory(self, returns: Tensor, group: Tensor) -> Tensor:
         if self.config.baseline == "leave_one_out":
             return leave_one_out_advantage(returns, group)
+        if self.config.normalise_mean:
+            return mean_scaled_advantage(returns, group)
         if self.config.normalise_std:
             return group_normalised_advantage(returns, group, self.config.eps)
         return group_mean_advantage(returns, group)

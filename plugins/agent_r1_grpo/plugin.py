@@ -39,6 +39,16 @@ PRESETS = (
         {"objective": "cispo", "aggregation": "token_mean", "clip_low": 1.0, "clip_high": 4.0},
         "GRPO with importance weights of at most 5 instead of a clipped surrogate",
     ),
+    Preset(
+        "maxrl",
+        {"normalise_mean": True},
+        "GRPO with the division by the group's mean: the rarer success is, the more each counts",
+    ),
+    Preset(
+        "gdpo",
+        {"decouple_rewards": True},
+        "GRPO of each reward by itself, added by their weights and whitened over the batch",
+    ),
 )
 
 

@@ -18,6 +18,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "grpo_kl_corrected": {"name": "grpo", "kl_coef": 0.1, "kl_correction": True},
     "grpo_entropy": {"name": "grpo", "entropy_coef": 0.1},
     "grpo_dppo": {"name": "grpo", "objective": "dppo", "clip_low": 3e-4, "clip_high": 5e-4},
+    "grpo_observations": {"name": "grpo", "observation_coef": 0.1},
     "gigpo_kl": {"name": "gigpo", "kl_coef": 0.1, "normalise_std": False},
     "ppo_discounted": {"name": "ppo", "gamma": 0.95, "lam": 0.9},
     "ppo_kl": {"name": "ppo", "kl_coef": 0.1},

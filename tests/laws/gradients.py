@@ -51,7 +51,7 @@ def update_gradients(
     """Gradients of one update on a copy of `model`: one flat vector per mini-batch, the policy's before the critic's.
 
     Args:
-        reference: for algorithms with a KL; None: the model with slightly larger weights.
+        reference: for algorithms with a KL or a teacher; None: the model with larger weights.
         critic_head: value of all weights of the critic's head, so that values differ and gradients reach its decoder.
         ranks: several get the same gradients, of which each computes a part.
         settings: fields of TrainingConfig.
@@ -83,5 +83,5 @@ def relative_difference(gradient: Tensor, expected: Tensor) -> float:
 def _shifted(policy: Policy) -> Policy:
     other = Policy(copy.deepcopy(policy.module), policy.dtype).freeze()
     for parameter in other.module.parameters():
-        parameter.mul_(1.02)
+        parameter.mul_(1.2)
     return other

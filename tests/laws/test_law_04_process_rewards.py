@@ -87,9 +87,9 @@ def played(source: str, cap: float | None) -> list[Group]:
     return groups
 
 
-def first_advantages(algorithm: Algorithm, groups: list[Group]) -> torch.Tensor:
+def first_advantages(algorithm: Algorithm, groups: list[Group], source: str) -> torch.Tensor:
     """What each trajectory's first action token is credited with, under a critic that knows nothing; [n]."""
-    batch = Batch.from_groups(algorithm.filter(groups))
+    batch = Batch.from_groups(algorithm.filter(groups), {"found": 0.5, "lookup": 0.5 * (source == "tool")})
     zeros = torch.zeros(batch.ids.shape)
     batch.values = batch.old_logprobs = batch.reference_logprobs = zeros
     advantages = algorithm.advantages(batch).advantages
@@ -99,13 +99,14 @@ def first_advantages(algorithm: Algorithm, groups: list[Group]) -> torch.Tensor:
 @pytest.mark.parametrize("name", [*(name for name in NAMES if name in REWARDED), "ppo_turns", "reinforce_pp_turns"])
 @pytest.mark.parametrize("source", ["tool", "reward"])
 def test_repeating_a_rewarded_call_does_not_beat_solving_the_task(name: str, source: str) -> None:
-    """With a cap of one call, solving is worth more. Without it farming would be: the play is one that can tell."""
-    for cap, solving_wins in ((1.0, True), (None, False)):
+    """With a cap of one call, solving is worth more. Without it farming would be: the play is one that can tell. GDPO
+    gives a reward no more than its weight, however much it pays."""
+    for cap, solving_wins in ((1.0, True), (None, name == "gdpo")):
         groups = played(source, cap)
         earned = [sum(turn.reward for turn in one.turns) for one in groups[0].trajectories]
         assert earned == ([0.5] * 4 if cap else [0.5, 0.5 * TURNS] * 2)
         assert [one.reward for one in groups[0].trajectories] == [1.0, 0.0] * 2
-        credit = first_advantages(ALGORITHMS[name], groups)
+        credit = first_advantages(ALGORITHMS[name], groups, source)
         solved, farmed = credit[::2], credit[1::2]
         assert len(solved) >= 2
         assert (solved > farmed).all() if solving_wins else (solved < farmed).all()

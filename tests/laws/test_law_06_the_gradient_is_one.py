@@ -115,8 +115,8 @@ def test_order_padding_and_chunks_of_logits_leave_it_alone(name: str, monkeypatc
     turned = [replace(group, trajectories=group.trajectories[::-1]) for group in reversed(rollout())]
     original = Batch.from_groups.__func__
 
-    def padded(cls: type[Batch], groups: list[Group]) -> Batch:
-        batch = original(cls, groups)
+    def padded(cls: type[Batch], groups: list[Group], *more: Any) -> Batch:
+        batch = original(cls, groups, *more)
         for field, value in vars(batch).items():
             if isinstance(value, Tensor) and value.ndim == 2:
                 setattr(batch, field, nn.functional.pad(value, (0, 13), value=-1 if field == "turn" else 0))

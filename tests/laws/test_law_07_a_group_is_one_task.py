@@ -16,7 +16,7 @@ from agent_r1_core.testing import ScriptedPolicy, make_task, make_trajectory, ra
 from agent_r1_core.trajectory import EndStatus, Group
 
 every_group_estimator = pytest.mark.parametrize("algorithm", COMPARING.values(), ids=list(COMPARING))
-WHITENED = {"reinforce_pp_baseline", "reinforce_pp_baseline_kl"}
+WHITENED = {"reinforce_pp_baseline", "reinforce_pp_baseline_kl", "gdpo"}
 """Those that scale advantages over the whole batch."""
 TWO_TURNS = (((1, 2), (3, 4)), ((5,), (6,)))
 

@@ -44,9 +44,12 @@ def in_parts(folder: Path, name: str, *stops: int, **options: Any) -> tuple[Run,
 
 @pytest.mark.parametrize("algorithm", ["grpo", "ppo", "remax", "rft"])
 def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(folder: Path, algorithm: str) -> None:
-    """Every file of the policies too, although the checkpoint that it was resumed from is gone at the end."""
-    options = BUNDLED | {"algorithm": algorithm, "evaluation__at_end": "false"}
+    """Every file of the policies too, although the checkpoint that it was resumed from is gone at the end; and the
+    weight of an entropy bonus that rises from step to step."""
+    target = {"algorithm__entropy_target": 9.0} if algorithm == "grpo" else {}
+    options = BUNDLED | {"algorithm": algorithm, "evaluation__at_end": "false"} | target
     parts, whole = in_parts(folder, algorithm, 2, 3, **options)
+    assert [one.get("update/entropy_coef") for one in whole.metrics()] == ([0.0, 0.005, 0.01] if target else [None] * 3)
     assert [one.step for one in parts.checkpoints.all()] == [3]
     assert {path.name for path in parts.model.iterdir()} >= {"tokenizer.json", "chat_template.jinja", "README.md"}
     assert fingerprint(parts) == fingerprint(whole)

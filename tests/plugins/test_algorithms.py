@@ -23,7 +23,10 @@ BASELINE = {"baseline": True}
         ("grpo", KL, "reference every samples", ""),
         ("grpo", KL | {"aggregation": "constant"}, "reference every samples", "not horizon"),
         ("cispo", {}, "samples", "kl_estimator kl_correction dual_clip"),
-        ("rloo", {}, "samples", "kl_estimator kl_correction normalise_std eps"),
+        ("rloo", {}, "samples", "kl_estimator kl_correction normalise_std normalise_mean eps"),
+        ("maxrl", {}, "samples", "kl_estimator kl_correction normalise_std eps"),
+        ("gdpo", {"observation_coef": 0.1}, "every samples", "kl_estimator kl_correction"),
+        ("distillation", {"teacher": "tiny"}, "reference every old", "loss_mask"),
         ("gigpo", {}, "turns samples", "kl_estimator"),
         ("gigpo", {"omega": 0.0, "normalise_std": False}, "samples", "kl_estimator gamma_turn eps"),
         ("remax", {}, "greedy turns", "kl_estimator"),
@@ -49,7 +52,7 @@ def test_what_it_needs_and_credits_and_what_is_idle(name: str, options: dict[str
     }
     assert {*algorithm.roles(), *(what for what, needed in asked.items() if needed)} == {"policy", *said.split()}
     reasons = type(algorithm).idle_options(algorithm.config)
-    always = {"filter_share", "filter_p"} if idle == "not horizon" else {"filter_share", "filter_p", "horizon"}
+    always = {"filter_share", "filter_p", "entropy_step"} | ({"horizon"} if idle != "not horizon" else set())
     assert set(reasons) == always | set(idle.removeprefix("not horizon").split())
     named = (*type(algorithm.config).model_fields, "standard deviation")
     assert all(any(option in why for option in named) for why in reasons.values()), reasons

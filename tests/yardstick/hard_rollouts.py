@@ -16,6 +16,8 @@ from agent_r1_core.trajectory import EndStatus, Group, Trajectory, Turn
 
 Ids = Callable[[int], list[int]]
 STATES = ("start", "found", None, "start")
+WEIGHTS = {"exact": 2.0, "style": 0.5, "step": 0.5, "logged": 0.0}
+"""Of the rewards with a name."""
 NEWEST = 1
 """The version that `ahead` has for the newest: that of the weights that learn in step 2."""
 BLOCK = 256
@@ -24,8 +26,9 @@ BLOCK = 256
 
 def mixed(seed: int = 0) -> list[Group]:
     """Five groups: a shared first turn and a failed sample; several segments, one of which extends another; every way
-    to end, one of them without any reward; one without spread; one of a single sample. States are shared between
-    samples, come back within one, stand alone, or have no name. All groups but one have a greedy baseline."""
+    to end, one of them without any reward; one without spread, whose rewards differ; one of a single sample. States are
+    shared between samples, come back within one, stand alone, or have no name, as have the outcomes of one group. All
+    groups but one have a greedy baseline."""
     ids = _drawer(seed)
     prompt, action, said = ids(6), ids(3), ids(4)
     shared = [[(prompt, action), (said, ids(2 + k))] for k in range(3)] + [[(prompt, ids(4))]]
@@ -57,6 +60,11 @@ def mixed(seed: int = 0) -> list[Group]:
         for trajectory in group.trajectories:
             for turn in trajectory.turns:
                 turn.state_key = STATES[(number * trajectory.sample + turn.index) % len(STATES)]
+                turn.rewards = {"step": turn.reward / WEIGHTS["step"]}
+            style = trajectory.sample % 3 / 2
+            if group.task.id != "segments":
+                exact = (trajectory.reward - WEIGHTS["style"] * style) / WEIGHTS["exact"]
+                trajectory.rewards = {"exact": exact, "style": style, "logged": style**2 + number}
         if group.task.id != "segments":  # there the greedy episode failed
             group.baseline = make_trajectory(reward=0.1 * number, turn_rewards=(0.2, 0.1), baseline=True)
     return groups

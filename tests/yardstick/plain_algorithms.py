@@ -12,6 +12,7 @@ from statistics import mean, stdev, variance
 from typing import Any, ClassVar
 
 import torch
+from hard_rollouts import WEIGHTS
 from plain_tokens import Row, Token
 from torch import Tensor
 
@@ -27,6 +28,9 @@ class PlainAlgorithm:
         "aggregation": "token_mean",
         "horizon": 1024,
         "entropy_coef": 0.0,
+        "entropy_target": None,
+        "entropy_step": 0.005,
+        "observation_coef": 0.0,
         "filter": "none",
         "filter_share": 0.25,
         "filter_p": 0.9,
@@ -38,6 +42,9 @@ class PlainAlgorithm:
     def __init__(self, **options: Any) -> None:
         self.options = PlainAlgorithm.OPTIONS | self.OPTIONS | options
         self.active: Active = set()
+        self.bonus: float = self.options["entropy_coef"]
+        self.entropy = -math.inf
+        """Of the policy in the update before."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -104,9 +111,21 @@ class PlainAlgorithm:
         raise NotImplementedError
 
     def loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor], entropies: Sequence[Tensor]) -> Tensor:
-        """Sum of the losses of one row's tokens; entropy is a bonus."""
+        """Sum of the losses of one row's tokens; entropy is a bonus, where there is too little of it."""
         loss = self.policy_loss(tokens, logprobs)
-        return loss - self.entropy_coef * sum(entropies) if self.entropy_coef else loss
+        if self.entropy_target is not None and self.entropy > self.entropy_target:
+            self.active.add("entropy_above")
+            return loss
+        if self.entropy_target is not None and self.bonus:
+            self.active.add("entropy_below")
+        return loss - self.bonus * sum(entropies) if self.bonus else loss
+
+    def adapt(self, entropies: Sequence[float]) -> None:
+        """Move the bonus after an update with these entropies at its actions (2505.22312)."""
+        if self.entropy_target is not None:
+            self.entropy = mean(entropies)
+            step = self.entropy_step if self.entropy <= self.entropy_target else -self.entropy_step
+            self.bonus = min(max(self.bonus + step, 0.0), 1.0)
 
     def clipped(self, ratio: Tensor, advantage: float, dual_clip: float | None) -> Tensor:
         """PPO's surrogate: the worse of the free and the bounded one, and no worse than the dual clip."""
@@ -132,6 +151,8 @@ class PlainGrpo(PlainAlgorithm):
         "dual_clip": None,
         "baseline": "mean",
         "normalise_std": True,
+        "normalise_mean": False,
+        "decouple_rewards": False,
         "eps": 1e-6,
         "kl_coef": 0.0,
         "kl_estimator": "k3",
@@ -141,17 +162,30 @@ class PlainGrpo(PlainAlgorithm):
     }
 
     def advantages(self, rows: Sequence[Row]) -> None:
+        found = []
         for row in rows:
-            returns = [other.total for other in rows if other.group == row.group]
-            advantage = 0.0
-            if _spread(returns) and self.baseline == "leave_one_out":
-                advantage = row.total - (sum(returns) - row.total) / (len(returns) - 1)
-            elif _spread(returns):
-                advantage = row.total - mean(returns)
-                if self.normalise_std:
-                    advantage /= stdev(returns) + self.eps
+            group = [other for other in rows if other.group == row.group]
+            if self.decouple_rewards:
+                parts = [(w, row.earned.get(k, 0.0), [r.earned.get(k, 0.0) for r in group]) for k, w in WEIGHTS.items()]
+                parts.append((1.0, _unnamed(row), [_unnamed(other) for other in group]))
+                found.append(sum(weight * self.compared(own, among) for weight, own, among in parts))
+            else:
+                found.append(self.compared(row.total, [other.total for other in group]))
+        if self.decouple_rewards and len(found) > 1 and _spread(found):
+            centre, scale = mean(found), math.sqrt(variance(found) + 1e-8)
+            found = [(advantage - centre) / scale if abs(advantage) > 1e-9 else 0.0 for advantage in found]
+        for row, advantage in zip(rows, found, strict=True):
             for token in self.loss_tokens(row):
                 token.advantage = advantage
+
+    def compared(self, own: float, returns: Sequence[float]) -> float:
+        if not _spread(returns):
+            return 0.0
+        if self.baseline == "leave_one_out":
+            return own - (sum(returns) - own) / (len(returns) - 1)
+        if self.normalise_mean:  # MaxRL (2602.02710), whose returns are never negative
+            return (own - mean(returns)) / mean(abs(one) for one in returns)
+        return (own - mean(returns)) / (stdev(returns) + self.eps if self.normalise_std else 1.0)
 
     def policy_loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor]) -> Tensor:
         differences = [now - token.old for token, now in zip(tokens, logprobs, strict=True)]
@@ -413,6 +447,28 @@ class PlainRemax(PlainAlgorithm):
         return total
 
 
+class PlainDistillation(PlainAlgorithm):
+    """On-policy distillation (2306.13649): how much likelier the teacher, the reference, finds each action's token."""
+
+    OPTIONS: ClassVar = {"teacher": None, "clip_low": 0.2, "clip_high": 0.2}
+
+    def needs_reference(self) -> bool:
+        return True
+
+    def needs_old(self) -> bool:
+        return True
+
+    def advantages(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            for token in row.actions:
+                token.advantage = token.reference - token.old
+
+    def policy_loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor]) -> Tensor:
+        pairs = zip(tokens, logprobs, strict=True)
+        each = [self.clipped(torch.exp(now - token.old), token.advantage, None) for token, now in pairs]
+        return torch.stack(each).sum()
+
+
 class PlainSft(PlainAlgorithm):
     """Supervised fine-tuning: the negative log-likelihood of what was done."""
 
@@ -466,6 +522,8 @@ REFERENCES: dict[str, tuple[type[PlainAlgorithm], dict[str, Any]]] = {
         PlainGrpo,
         {"objective": "cispo", "aggregation": "token_mean", "clip_low": 1.0, "clip_high": 4.0},
     ),
+    "maxrl": (PlainGrpo, {"normalise_mean": True}),
+    "gdpo": (PlainGrpo, {"decouple_rewards": True}),
     "gigpo": (PlainGigpo, {}),
     "ppo": (PlainPpo, {}),
     "starpo_s": (PlainPpo, {"filter": "top_share", "filter_share": 0.25, "clip_low": 0.2, "clip_high": 0.28}),
@@ -473,6 +531,7 @@ REFERENCES: dict[str, tuple[type[PlainAlgorithm], dict[str, Any]]] = {
     "reinforce_pp": (PlainReinforcePP, {}),
     "reinforce++": (PlainReinforcePP, {}),
     "remax": (PlainRemax, {}),
+    "distillation": (PlainDistillation, {}),
     "rft": (PlainRft, {}),
     "sft": (PlainSft, {}),
     "reinforce_pp_baseline": (PlainReinforcePP, {"baseline": True}),
@@ -484,6 +543,11 @@ def plain(name: str, **options: Any) -> PlainAlgorithm:
     """The reference of a registered algorithm."""
     kind, preset = REFERENCES[name]
     return kind(**(preset | options))
+
+
+def _unnamed(row: Row) -> float:
+    """What it got that no reward's name explains."""
+    return row.total - sum(WEIGHTS[name] * score for name, score in row.earned.items())
 
 
 def _spread(returns: Sequence[float]) -> bool:

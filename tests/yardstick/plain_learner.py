@@ -134,10 +134,13 @@ class PlainLearner:
         self.critic.follow()
         self._score(rows)
         self.algorithm.advantages(rows)
+        self._entropies: list[float] = []
         several = self.settings["epochs"] * self.settings["minibatches"] > 1
         for epoch in range(self.settings["epochs"]):
             for batch in self._minibatches(rows, step, epoch):
                 self._minibatch(batch, step, fixed_old=several or self.algorithm.needs_old())
+        if self._entropies:
+            self.algorithm.adapt(self._entropies)
         for name, network in (("policy_norm", self.policy), ("critic_norm", self.critic)):
             if network.adamw.clipped:
                 self.active.add(name)
@@ -169,6 +172,7 @@ class PlainLearner:
         self.critic.follow()
         loss = torch.zeros((), dtype=torch.float64)
         value_loss = torch.zeros((), dtype=torch.float64)
+        observed = sum(not token.action for row in rows for token in row.responses)
         value_count = sum(len(self.algorithm.value_tokens(row)) for row in rows)
         for row, weight in zip(rows, self.algorithm.weights(rows), strict=True):
             now, entropies = self._logprobs(self.policy.weights, row)
@@ -184,6 +188,10 @@ class PlainLearner:
             places = [at[id(token)] for token in tokens]
             own = self.algorithm.loss(tokens, [now[place] for place in places], [entropies[place] for place in places])
             loss = loss + weight * own
+            self._entropies += [entropies[at[id(token)]].item() for token in row.actions if learns]
+            for token in row.responses if self.algorithm.observation_coef else []:
+                if not token.action:  # ECHO (2605.24517)
+                    loss = loss - self.algorithm.observation_coef * now[at[id(token)]] / observed
             for token, advantage in zip(tokens, plain_advantages, strict=True):
                 token.advantage = advantage
             if self.algorithm.critic:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory
 
@@ -48,6 +48,8 @@ class Row:
     states: dict[int, str | None]
     """What each turn's state is called."""
     bootstrap: float = 0.0
+    earned: dict[str, float] = field(default_factory=dict)
+    """What it got by each reward that has a name, unweighted."""
     greedy: float | None = None
     """The return of the group's greedy baseline."""
 
@@ -96,4 +98,7 @@ def _row(trajectory: Trajectory, group: int) -> Row:
         own[-1].reward += turn.reward
         own[-1].process, own[-1].closes_turn = turn.reward, True
     row.actions[-1].reward += trajectory.reward
+    for part in (trajectory, *trajectory.turns):
+        for name, score in part.rewards.items():
+            row.earned[name] = row.earned.get(name, 0.0) + score
     return row

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+from hard_rollouts import WEIGHTS
 from plain_model import Shape
 from torch import Tensor
 
@@ -120,6 +121,7 @@ def learn(
         temperature=temperature,
         seed=seed,
         ranks=ranks,
+        reward_weights=WEIGHTS,
     )
     _watch(learner.optimiser, run.policy, ranks)
     if learner.critic_optimiser is not None:

@@ -24,6 +24,8 @@ from agent_r1_core.testing import tiny_model
 from agent_r1_core.trajectory import Group
 
 GRADIENT_BOUND = 1e-5
+BOUNDS = {"distillation": 1e-4}
+"""Of gradients whose advantages are differences of log-probs, in which most digits cancel."""
 WEIGHTS_BOUND = 1e-3
 SEED = 5
 HOME = "tests/yardstick/plain_algorithms.py"
@@ -33,8 +35,8 @@ WITHOUT_FORMULA = {
     *("max_tokens_per_microbatch", "share_prefixes", "skip_without_gradient", "cpu_offload"),
 }
 """Settings of the rollout, and savings that leave the gradient alone (LAW 6)."""
-BY_LEARNER = {"filter", "filter_share", "filter_p"}
-"""Options that the learner itself applies, before the algorithm sees a group: cases of some algorithms are enough."""
+BY_LEARNER = {"filter", "filter_share", "filter_p", "entropy_target", "entropy_step", "observation_coef"}
+"""Options that the learner itself applies, beside the algorithm: cases of some algorithms are enough."""
 MOVING: dict[str, Any] = {"epochs": 2, "minibatches": 3, "lr": 2e-3}
 """Two passes of three mini-batches, with steps long enough for every clip to act."""
 
@@ -56,6 +58,7 @@ class Case:
     """The step of the first rollout."""
 
 
+WARMING_ONCE: dict[str, Any] = {"critic_warmup": 1, "lr": 2e-3}
 WARMING = MOVING | {"critic_warmup": 1, "warmup_steps": 2, "schedule": "linear", "steps": 5}
 DUAL = CLIPS | {"dual_clip"}
 PPO_ACTS = CLIPS | {"dual_clip", "value_clip"}
@@ -64,6 +67,11 @@ TRUNCATED: dict[str, Any] = {"max_staleness": 2, "staleness_correction": "trunca
 AHEAD = MOVING | {"max_staleness": 1}
 AHEAD_ONCE: dict[str, Any] = {"max_staleness": 1, "importance_clip": 1.2}
 GEOMETRIC = MOVING | {"mismatch_mask": "geometric", "mismatch_low": 0.9, "mismatch_high": 1.1}
+TARGET = {"entropy_coef": 0.6, "entropy_target": 4.67, "entropy_step": 0.5}
+TAUGHT: dict[str, Any] = {
+    **{"teacher": "tiny", "clip_low": 0.1, "clip_high": 0.3},
+    **{"loss_mask": False, "aggregation": "constant", "horizon": 37, "entropy_coef": 0.1},
+}
 CORRECTED = {"kl_coef": 0.3, "kl_correction": True}
 REJECTED = {"failure", "too_many"}
 OFF_POLICY = MOVING | {"mismatch_mask": "off_policy", "mismatch_low": 0.9}
@@ -82,6 +90,12 @@ CASES = [
     Case("grpo-k3-corrected", "grpo", {"kl_coef": 0.3, "kl_correction": True}),
     Case("grpo-k2-corrected", "grpo", {"kl_coef": 0.3, "kl_correction": True, "kl_estimator": "k2"}),
     Case("grpo-entropy", "grpo", {"entropy_coef": 0.1}),
+    Case("grpo-entropy-target", "grpo", TARGET, MOVING, {"entropy_above", "entropy_below"}, rollouts=3),
+    Case("grpo-observations", "grpo", {"observation_coef": 0.1, "ratio": "sequence"}),
+    Case("ppo-observations", "ppo", {"observation_coef": 0.5, "loss_mask": False}, WARMING_ONCE, set(), rollouts=2),
+    Case("maxrl", "maxrl"),
+    Case("gdpo", "gdpo"),
+    Case("gdpo-means", "gdpo", {"normalise_std": False, "eps": 0.0, "loss_mask": False}),
     Case("grpo-leave-one-out", "grpo", {"baseline": "leave_one_out"}),
     Case("grpo-mean-over-horizon", "grpo", {"normalise_std": False, "aggregation": "constant", "horizon": 37}),
     Case("grpo-no-mask", "grpo", {"loss_mask": False, "kl_coef": 0.1}),
@@ -156,6 +170,7 @@ CASES = [
     Case("sft-file", "sft", {"observations": "file"}, {"lr": 2e-3}, set(), draw=hard_rollouts.demonstrated),
     Case("sft-no-mask", "sft", {"loss_mask": False, "aggregation": "constant", "horizon": 37}, acts=set()),
     Case("sft-entropy", "sft", {"entropy_coef": 0.1, "aggregation": "sequence_sum"}, acts=set()),
+    Case("distillation", "distillation", TAUGHT, MOVING | {"importance_clip": 1.2}, CLIPS | IMPORTANCE),
     Case("one-step", "grpo", settings={"lr": 2e-3}, acts=set(), temperature=1.0),
     Case("engine", "grpo", settings=MOVING | {"old_logprobs": "engine"}, temperature=1.3),
     Case("importance-one-step", "ppo", settings={"importance_clip": 1.1}, acts=IMPORTANCE),
@@ -211,14 +226,15 @@ def test_gradients_and_weights_are_those_of_the_formulas(case: Case) -> None:
     for step, groups in enumerate(played, case.first):
         reference.update(groups, step)
     assert case.acts <= reference.active
-    compare("policy", run.policy, reference.policy)
-    compare("critic", run.critic, reference.critic)
+    bound = BOUNDS.get(case.name, GRADIENT_BOUND)
+    compare("policy", run.policy, reference.policy, bound)
+    compare("critic", run.critic, reference.critic, bound)
 
 
-def compare(network: str, learner: Trained, reference: Network) -> None:
+def compare(network: str, learner: Trained, reference: Network, bound: float) -> None:
     assert len(learner.gradients) == len(reference.gradients)
     for number, (actual, expected) in enumerate(zip(learner.gradients, reference.gradients, strict=True)):
-        assert relative_error(actual, expected) < GRADIENT_BOUND, f"{network}, mini-batch {number}"
+        assert relative_error(actual, expected) < bound, f"{network}, mini-batch {number}"
     expected = {name: reference.adamw.weights[name].detach() - before for name, before in learner.before.items()}
     actual = {name: learner.after[name].double() - before for name, before in learner.before.items()}
     assert relative_error(actual, expected) < WEIGHTS_BOUND, network
