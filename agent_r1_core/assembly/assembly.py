@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from agent_r1_core import kernels
 from agent_r1_core.assembly.blueprint import Blueprint
 from agent_r1_core.assembly.checkpointing import load_task_order
 from agent_r1_core.assembly.components import make_examples
@@ -167,7 +168,9 @@ def assemble(
     _check_positions(resolved, shape)
     dtype = source.dtype if config.model.dtype == "auto" and not learning else config.model.dtype
     hardware = site.hardware(resolved, dtype, source.folder)
-    apply(hardware, config.deterministic)
+    apply(hardware, config.deterministic, config.kernels)
+    if (hardware.device, hardware.dtype) == ("cpu", "float32"):
+        note(kernels.describe())
     chosen: dict[str, Any] = {
         "threads": hardware.threads,
         "model.dtype": hardware.dtype,

@@ -78,7 +78,7 @@ class WorkerSpec:
             ModelError: the model's folder is not here.
             ConfigError: the configuration does not fit what is installed here.
         """
-        apply(self.hardware, bool(self.config["deterministic"]))
+        apply(self.hardware, bool(self.config["deterministic"]), bool(self.config["kernels"]))
         paths = {path: _placed(path, content) for path, content in self.files.items()}
         config = {**self.config, "plugins": [paths.get(path, path) for path in self.config["plugins"]]}
         disabled = [plugin["name"] for plugin in self.plugins if plugin["status"] == PluginStatus.DISABLED]
