@@ -18,7 +18,10 @@ _SIGNATURES = {
         *(c_void_p, c_void_p, c_long, c_long, c_long, c_void_p, c_long, c_void_p, c_int),
     ],
     "add_norm": [c_void_p, c_void_p, c_void_p, c_float, c_void_p, c_long, c_long, c_int],
-    "silu_mul": [c_void_p, c_void_p, c_long, c_long, c_int],
+    "norm_backward": [c_void_p, c_void_p, c_float, c_void_p, c_void_p, c_void_p, c_long, c_long, c_int],
+    "silu_mul": [c_void_p, c_void_p, c_long, c_void_p, c_long, c_long, c_int],
+    "silu_mul_backward": [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_long, c_long, c_int],
+    "rotary": [c_void_p, c_void_p, c_void_p, c_float, c_void_p, c_long, c_long, c_long, c_int],
 }
 _LANES, _WIDEST = 8, 256
 """What the width of a head is a multiple of, and the most that it may be."""
@@ -100,12 +103,39 @@ class Kernels:
         self._compiled.add_norm(_at(x), at, _at(norm.weight), norm.eps, _at(out), rows, width, threads)
         return out
 
-    def silu_mul(self, gate_up: Tensor) -> Tensor:
-        """silu(gate) * up, [..., width], of [..., 2 * width]."""
-        width = gate_up.shape[-1] // 2
-        out = gate_up.new_empty(*gate_up.shape[:-1], width)
-        rows, threads = gate_up.numel() // (2 * width), torch.get_num_threads()
-        self._compiled.silu_mul(_at(gate_up), _at(out), rows, width, threads)
+    def norm_backward(self, x: Tensor, norm: Norm, grad: Tensor) -> tuple[Tensor, Tensor]:
+        """The gradients for x and for the weight of the norm of x, [..., width]."""
+        width, threads = x.shape[-1], torch.get_num_threads()
+        x_grad, weight_grads = torch.empty_like(x), x.new_zeros(threads, width)
+        numbers = _at(x), _at(norm.weight), norm.eps, _at(grad), _at(x_grad), _at(weight_grads)
+        self._compiled.norm_backward(*numbers, x.numel() // width, width, threads)
+        return x_grad, weight_grads.sum(0)
+
+    def silu_mul(self, gate: Tensor, up: Tensor) -> Tensor:
+        """silu(gate) * up, [..., width]; both may be halves of the last dimension of a contiguous tensor."""
+        width, stride = gate.shape[-1], gate.stride(-2)
+        assert gate.stride() == up.stride()
+        out = gate.new_empty(gate.shape)
+        rows = gate.numel() // width
+        assert gate.stride(0) * gate.shape[0] == rows * stride
+        self._compiled.silu_mul(
+            gate.data_ptr(), up.data_ptr(), stride, _at(out), rows, width, torch.get_num_threads()
+        )
+        return out
+
+    def silu_mul_backward(self, gate: Tensor, up: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+        """The gradients for gate and up."""
+        gate_grad, up_grad = torch.empty_like(gate), torch.empty_like(up)
+        numbers = _at(gate), _at(up), _at(grad), _at(gate_grad), _at(up_grad)
+        width = gate.shape[-1]
+        self._compiled.silu_mul_backward(*numbers, gate.numel() // width, width, torch.get_num_threads())
+        return gate_grad, up_grad
+
+    def rotary(self, x: Tensor, cos: Tensor, sin: Tensor, inverse: bool = False) -> Tensor:
+        """Rotary embedding of [tokens, heads, width] by cosines and sines [tokens, width], each half of them twice."""
+        out, (tokens, heads, width) = torch.empty_like(x), x.shape
+        numbers = _at(x), _at(cos), _at(sin), -1.0 if inverse else 1.0, _at(out)
+        self._compiled.rotary(*numbers, tokens, heads, width, torch.get_num_threads())
         return out
 
 

@@ -11,6 +11,7 @@ namespace {
 
 typedef float Lanes __attribute__((vector_size(32)));
 typedef float Unaligned __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int32_t Places __attribute__((vector_size(32)));
 constexpr long L = 8, WIDEST = 256, BLOCK = 32;
 
 inline Lanes load(const float* at) { return *reinterpret_cast<const Unaligned*>(at); }
@@ -18,7 +19,6 @@ inline void store(float* at, Lanes lanes) { *reinterpret_cast<Unaligned*>(at) = 
 #ifdef __clang__
 #define PICK(left, right, ...) __builtin_shufflevector(left, right, __VA_ARGS__)
 #else
-typedef int32_t Places __attribute__((vector_size(32)));
 #define PICK(left, right, ...) __builtin_shuffle(left, right, Places{__VA_ARGS__})
 #endif
 
@@ -32,28 +32,40 @@ inline Lanes sums(const Lanes* x) {
   return PICK(a, b, 0, 1, 2, 3, 8, 9, 10, 11) + PICK(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
 }
 
-// e^x within 2 units in the last place, after Cephes; x beyond what float32 holds counts as the bound, NaN stays NaN.
-inline float exponential(float x) {
-  x = -87.3f > x ? -87.3f : x;
-  x = 88.f < x ? 88.f : x;
-  const float shifter = 12582912.f;  // 1.5 * 2^23: adding it rounds to a whole number, in the last bits
-  const float shifted = x * 1.44269504f + shifter;
-  const float whole = shifted - shifter;
-  const float rest = (x - whole * 0.693359375f) - whole * -2.12194440e-4f;
-  float sum = 1.9875691500e-4f;
-  sum = sum * rest + 1.3981999507e-3f;
-  sum = sum * rest + 8.3334519073e-3f;
-  sum = sum * rest + 4.1665795894e-2f;
-  sum = sum * rest + 1.6666665459e-1f;
-  sum = sum * rest + 5.0000001201e-1f;
-  sum = sum * rest * rest + rest + 1.f;
-  int32_t bits;
-  float power;
-  memcpy(&bits, &shifted, 4);
-  bits = (bits + 127) << 23;
-  memcpy(&power, &bits, 4);
-  return sum * power;
+// Calls each(i, L) for every whole vector of n floats, and each(i, rest) for what is left.
+template <class F>
+inline __attribute__((always_inline)) void by_lanes(long n, F each) {
+  long i = 0;
+  for (; i + L <= n; i += L) each(i, L);
+  if (i < n) each(i, n - i);
 }
+#define EACH [&](long i, long count) __attribute__((always_inline))
+
+inline __attribute__((always_inline)) Lanes load(const float* at, long count) {
+  Lanes lanes{};
+  memcpy(&lanes, at, count * sizeof(float));
+  return lanes;
+}
+inline __attribute__((always_inline)) void store(float* at, Lanes lanes, long count) {
+  memcpy(at, &lanes, count * sizeof(float));
+}
+
+// e^x within 2 units in the last place, after Cephes; x beyond what float32 holds counts as the bound, NaN stays NaN.
+inline Lanes exponential(Lanes x) {
+  const Lanes least = Lanes{} - 87.3f, most = Lanes{} + 88.f;
+  x = x < least ? least : x;
+  x = x > most ? most : x;
+  const float shifter = 12582912.f;  // 1.5 * 2^23: adding it rounds to a whole number, in the last bits
+  const Lanes shifted = x * 1.44269504f + shifter, whole = shifted - shifter;
+  const Lanes rest = (x - whole * 0.693359375f) - whole * -2.12194440e-4f;
+  Lanes sum = Lanes{} + 1.9875691500e-4f;
+  for (const float next : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f})
+    sum = sum * rest + next;
+  sum = sum * rest * rest + rest + 1.f;
+  return sum * (Lanes)(((Places)shifted + 127) << 23);
+}
+
+inline Lanes logistic(Lanes x) { return 1.f / (1.f + exponential(-x)); }
 
 inline float inverse_norm(const float* x, long n, float eps) {
   float squares = 0;
@@ -117,7 +129,7 @@ inline void softmax(float* x, long n) {
   float most = x[0], total = 0;
 #pragma omp simd reduction(max : most)
   for (long j = 0; j < n; j++) most = x[j] > most ? x[j] : most;
-  for (long j = 0; j < n; j++) x[j] = exponential(x[j] - most);
+  by_lanes(n, EACH { store(x + i, exponential(load(x + i, count) - most), count); });
 #pragma omp simd reduction(+ : total)
   for (long j = 0; j < n; j++) total += x[j];
   for (long j = 0; j < n; j++) x[j] /= total;
@@ -211,12 +223,59 @@ void add_norm(float* x, const float* added, const float* weight, float eps, floa
   }
 }
 
-// out = silu(gate) * up, which stand side by side in a row.
-void silu_mul(const float* gate_up, float* out, long rows, long n, int threads) {
+// The gradients of that norm without `added`; each thread adds those of the weight to n numbers of its own.
+void norm_backward(const float* x, const float* weight, float eps, const float* grad, float* x_grad, float* weight_grads,
+                   long rows, long n, int threads) {
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
   for (long row = 0; row < rows; row++) {
-    const float *gate = gate_up + row * 2 * n, *up = gate + n;
-    for (long i = 0; i < n; i++) out[row * n + i] = gate[i] / (1.f + exponential(-gate[i])) * up[i];
+    const float *from = x + row * n, *pull = grad + row * n;
+    float *to = x_grad + row * n, *to_weight = weight_grads + omp_get_thread_num() * n;
+    const float k = inverse_norm(from, n, eps);
+    float along = 0;
+#pragma omp simd reduction(+ : along)
+    for (long i = 0; i < n; i++) along += pull[i] * weight[i] * from[i];
+    along *= k * k * k / n;
+    for (long i = 0; i < n; i++) {
+      to[i] = pull[i] * weight[i] * k - from[i] * along;
+      to_weight[i] += pull[i] * from[i] * k;
+    }
+  }
+}
+
+// out = silu(gate) * up, of which each row begins `stride` after the one before.
+void silu_mul(const float* gate, const float* up, long stride, float* out, long rows, long n, int threads) {
+#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
+  for (long row = 0; row < rows; row++) {
+    const float *left = gate + row * stride, *right = up + row * stride;
+    by_lanes(n, EACH {
+      const Lanes x = load(left + i, count);
+      store(out + row * n + i, x * logistic(x) * load(right + i, count), count);
+    });
+  }
+}
+
+void silu_mul_backward(const float* gate, const float* up, const float* grad, float* gate_grad, float* up_grad, long rows,
+                       long n, int threads) {
+#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
+  for (long row = 0; row < rows; row++) {
+    const long at = row * n;
+    by_lanes(n, EACH {
+      const Lanes x = load(gate + at + i, count), pull = load(grad + at + i, count), share = logistic(x);
+      store(up_grad + at + i, pull * x * share, count);
+      store(gate_grad + at + i, pull * load(up + at + i, count) * share * (1.f + x * (1.f - share)), count);
+    });
+  }
+}
+
+// out = rotary(x), or its inverse for direction -1; x and out have `heads` of `width` in each row.
+void rotary(const float* x, const float* cos, const float* sin, float direction, float* out, long rows, long heads,
+            long width, int threads) {
+#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
+  for (long row = 0; row < rows; row++) {
+    float turned[WIDEST];
+    for (long i = 0; i < width; i++) turned[i] = sin[row * width + i] * direction;
+    for (long at = row * heads * width; at < (row + 1) * heads * width; at += width)
+      rotate(x + at, nullptr, 0.f, cos + row * width, turned, width, 1.f, out + at);
   }
 }
 }

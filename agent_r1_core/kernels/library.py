@@ -19,7 +19,7 @@ from agent_r1_core.folders import cache_dir
 from agent_r1_core.opening import read_bytes
 
 _SOURCE = Path(__file__).with_name("kernels.cpp")
-_OPTIONS = ("-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
+_OPTIONS = ("-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-shared", "-fPIC")
 """None lets sums take another order than the source says. Products that are added may be rounded once (FMA)."""
 _SECONDS = 120
 """After which a compiler is given up."""

@@ -133,9 +133,9 @@ class LeanDecoder(SlotDecoder):
         return hidden, norm(hidden)
 
     def _activate(self, gate_up: Tensor) -> Tensor:
-        if self._kernels is not None:
-            return self._kernels.silu_mul(gate_up)
         gate, up = gate_up.chunk(2, -1)
+        if self._kernels is not None:
+            return self._kernels.silu_mul(gate, up)
         return F.silu(gate) * up
 
     def _attention(self, positions: Tensor, mask: Tensor, dtype: torch.dtype, trunk: int) -> _Attention:
