@@ -118,9 +118,7 @@ class Kernels:
         out = gate.new_empty(gate.shape)
         rows = gate.numel() // width
         assert gate.stride(0) * gate.shape[0] == rows * stride
-        self._compiled.silu_mul(
-            gate.data_ptr(), up.data_ptr(), stride, _at(out), rows, width, torch.get_num_threads()
-        )
+        self._compiled.silu_mul(gate.data_ptr(), up.data_ptr(), stride, _at(out), rows, width, torch.get_num_threads())
         return out
 
     def silu_mul_backward(self, gate: Tensor, up: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from types import MethodType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from agent_r1_core.kernels import Kernels, Norm, kernels
@@ -56,9 +56,7 @@ def _attention(
     query, key = (_Rotary.apply(one, *position_embeddings) for one in (query, key))
     query, key, value = (one.transpose(1, 2) for one in (query, key, value))
     window = getattr(self, "sliding_window", None)
-    mixed, _ = packed_attention(
-        self, query, key, value, None, scaling=self.scaling, sliding_window=window, **kwargs
-    )
+    mixed, _ = packed_attention(self, query, key, value, None, scaling=self.scaling, sliding_window=window, **kwargs)
     return self.o_proj(mixed.flatten(2)), None
 
 
