@@ -167,8 +167,9 @@ def assemble(
     shape = model_shape(source.folder)
     _check_positions(resolved, shape)
     dtype = source.dtype if config.model.dtype == "auto" and not learning else config.model.dtype
+    kernels.switch(config.kernels)
     hardware = site.hardware(resolved, dtype, source.folder)
-    apply(hardware, config.deterministic, config.kernels)
+    apply(hardware, config.deterministic)
     if (hardware.device, hardware.dtype) == ("cpu", "float32"):
         note(kernels.describe())
     chosen: dict[str, Any] = {

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core import kernels
 from agent_r1_core.errors import ConfigError, ModelError, RunError
 from agent_r1_core.folders import cache_dir
 from agent_r1_core.opening import check_folder, read_json, read_text
@@ -74,12 +73,11 @@ def choose_hardware(device: str, dtype: str, threads: int | str, deterministic: 
     return Hardware("cpu", kind, count)
 
 
-def apply(hardware: Hardware, deterministic: bool, compiled: bool) -> None:
-    """Set torch's global switches and that of the kernels, and turn off transformers' progress bars."""
+def apply(hardware: Hardware, deterministic: bool) -> None:
+    """Set torch's global switches, and turn off transformers' progress bars."""
     import torch
     from transformers.utils import logging
 
-    kernels.switch(compiled)
     logging.disable_progress_bar()
 
     torch.set_num_threads(hardware.threads)

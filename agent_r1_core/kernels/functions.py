@@ -36,7 +36,7 @@ class Norm(NamedTuple):
 
 class Kernels:
     """All tensors are float32 on the CPU and contiguous, where nothing else is said. Each function takes as many
-    threads as torch; results do not depend on their number."""
+    threads as torch; on their number depends alone how the gradient of a norm's weight is rounded."""
 
     def __init__(self, compiled: CDLL) -> None:
         for name, arguments in _SIGNATURES.items():
@@ -46,7 +46,7 @@ class Kernels:
 
     @staticmethod
     def suit(width: int) -> bool:
-        """Whether `attend` can compute heads of this width."""
+        """Whether `attend` and `rotary` can compute heads of this width."""
         return width % _LANES == 0 and width <= _WIDEST
 
     def attend(
@@ -132,6 +132,7 @@ class Kernels:
     def rotary(self, x: Tensor, cos: Tensor, sin: Tensor, inverse: bool = False) -> Tensor:
         """Rotary embedding of [tokens, heads, width] by cosines and sines [tokens, width], each half of them twice."""
         out, (tokens, heads, width) = torch.empty_like(x), x.shape
+        assert cos.shape == sin.shape == (tokens, width)
         numbers = _at(x), _at(cos), _at(sin), -1.0 if inverse else 1.0, _at(out)
         self._compiled.rotary(*numbers, tokens, heads, width, torch.get_num_threads())
         return out

@@ -4,6 +4,8 @@ gradients; on a CPU in float32, where there are kernels. Formulas are those of t
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
@@ -19,10 +21,12 @@ _MODELS = ("llama", "qwen2", "qwen3")
 
 def fuse(decoder: Any) -> None:
     """Let the layers of a decoder compute by kernels, where they can."""
-    found, config = kernels(), decoder.config
-    if found is None or config.model_type not in _MODELS or config.hidden_act != "silu":
+    config = decoder.config
+    if kernels() is None or config.model_type not in _MODELS or config.hidden_act != "silu":
         return
-    forwards = {"RMSNorm": _norm, "MLP": _mlp, "Attention": _attention}
+    forwards: dict[str, Callable[..., Any]] = {"RMSNorm": _norm, "MLP": _mlp}
+    if _compiled().suit(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads):
+        forwards["Attention"] = _attention
     for module in decoder.modules():
         for ending, forward in forwards.items():
             if type(module).__name__.endswith(ending):
@@ -60,7 +64,9 @@ def _attention(
     return self.o_proj(mixed.flatten(2)), None
 
 
+@functools.cache
 def _compiled() -> Kernels:
+    """Kept, since those who switch kernels off mean networks that are made later."""
     found = kernels()
     assert found is not None
     return found

@@ -19,7 +19,7 @@ from agent_r1_core.learning.policy import Policy
 from agent_r1_core.testing import random_group, tiny_model
 
 SHAPE = {
-    "hidden_size": 40,
+    "hidden_size": 64,
     "intermediate_size": 52,
     "num_hidden_layers": 2,
     "vocab_size": 320,
@@ -28,7 +28,7 @@ SHAPE = {
 CONFIGS: dict[str, tuple[Any, dict[str, Any]]] = {
     "llama": (LlamaConfig, {"num_attention_heads": 4, "num_key_value_heads": 4}),
     "qwen2": (Qwen2Config, {"num_attention_heads": 4, "num_key_value_heads": 2}),
-    "qwen3": (Qwen3Config, {"num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 16}),
+    "qwen3": (Qwen3Config, {"num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 24}),
 }
 
 
