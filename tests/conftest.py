@@ -77,8 +77,14 @@ def gpu(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _folders(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Tests share a cache folder of their own."""
-    os.environ["AGENT_R1_CACHE"] = str(tmp_path_factory.getbasetemp() / "cache")
+    """Tests share a cache folder of their own. Kernels stay where they are, so that no session compiles them anew."""
+    from agent_r1_core.folders import cache_dir
+
+    kernels, cache = cache_dir() / "kernels", tmp_path_factory.getbasetemp() / "cache"
+    kernels.mkdir(parents=True, exist_ok=True)
+    cache.mkdir()
+    (cache / "kernels").symlink_to(kernels)
+    os.environ["AGENT_R1_CACHE"] = str(cache)
     os.environ["AGENT_R1_STATE"] = str(tmp_path_factory.getbasetemp() / "state")
 
 

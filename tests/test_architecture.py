@@ -14,6 +14,7 @@ ALLOWED: dict[str, set[str]] = {
     "folders": set(),
     "devices": set(),
     "helper": set(),
+    "kernels": {"folders", "opening"},
     "nearest": set(),
     "opening": {"errors"},
     "seeds": set(),
@@ -35,12 +36,13 @@ ALLOWED: dict[str, set[str]] = {
     "chat": CONTRACTS,
     "tools": {"chat", "metrics", "seeds", "plugins", *CONTRACTS},
     "rollout": {"chat", "metrics", "seeds", "tools", *CONTRACTS},
-    "learning": {"attribute_texts", "devices", "metrics", "models", "seeds", *CONTRACTS},
+    "learning": {"attribute_texts", "devices", "kernels", "metrics", "models", "seeds", *CONTRACTS},
     "runs": {"config", "health", "parquet", "terminal", "work", "metrics", *CONTRACTS},
     "assembly": {
         "chat",
         "config",
         "folders",
+        "kernels",
         "learning",
         "models",
         "plugins",
@@ -72,6 +74,7 @@ ALLOWED: dict[str, set[str]] = {
 
 OWN_FILES = {
     "plugins/agent_r1_ray/lifeline.py": "the list of processes in /proc",
+    "agent_r1_core/kernels/library.py": "/proc",
     "agent_r1_core/tools/isolated_keeper.py": "/proc",
     "agent_r1_core/tools/threads.py": "/proc",
     "agent_r1_cli/leaving.py": "/proc",
@@ -104,7 +107,7 @@ CLI = {
     "assembly", "metrics", "health", "training", "evaluation", "rollout", "tools", "runs", "config",
     "plugins", "chat", "folders", "nearest", "seeds", "terminal", "work", *CONTRACTS
 }  # fmt: skip
-PLUGINS = {"chat", "devices", "engines", "helper", "learning", "sandbox"}
+PLUGINS = {"chat", "devices", "engines", "helper", "kernels", "learning", "sandbox"}
 """Beside the public names of agent_r1_core, errors and contracts."""
 ROOMS_OF = {
     "agent_r1_gateway": {"assembly", "plugins", "rollout", "testing", "training"},

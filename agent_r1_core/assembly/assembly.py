@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from agent_r1_core import kernels
 from agent_r1_core.assembly.blueprint import Blueprint
 from agent_r1_core.assembly.checkpointing import load_task_order
 from agent_r1_core.assembly.components import make_examples, make_learner
@@ -228,8 +229,11 @@ def _blueprint(
     source = _first_model(resolved, checkpoint, note)
     _check_positions(resolved, model_shape(source.folder))
     dtype = source.dtype if config.model.dtype == "auto" and not learning else config.model.dtype
+    kernels.switch(config.kernels)
     hardware = site.hardware(resolved, dtype, source.folder)
     apply(hardware, config.deterministic)
+    if (hardware.device, hardware.dtype) == ("cpu", "float32"):
+        note(kernels.describe())
     chosen: dict[str, Any] = {
         "threads": hardware.threads,
         "model.dtype": hardware.dtype,

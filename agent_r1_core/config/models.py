@@ -219,6 +219,9 @@ class RunConfig(Section):
     """Make runs repeatable bit for bit: CPU only, fixed threads and precision, episodes stepped in a fixed order."""
     threads: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = "auto"
     """CPU threads of the model's computation; `auto` measures once which number is fastest."""
+    kernels: bool = True
+    """In float32 on a CPU, use kernels that are compiled for it when first needed, if there is a C++ compiler; false:
+    torch's own operations alone."""
     seed: int = Field(default=0, ge=0)
 
     @property

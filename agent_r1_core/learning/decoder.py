@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 
 from agent_r1_core.devices import on_device
 from agent_r1_core.learning.attention import NAME, TreeMask, packed_forward
+from agent_r1_core.learning.fused import fuse
 from agent_r1_core.learning.packing import PrefixForest, Tree
 from agent_r1_core.learning.ranks import Ranks, shard
 
@@ -51,6 +52,7 @@ class Decoder:
         """Lets one attention kernel compute a whole tree; None: one for each span."""
         if self.packs and self.device.type == _ONE_KERNEL_ON:
             self.tree_mask = _one_kernel(self)
+        self._fuse()
 
     def shard(self, network: nn.Module, ranks: Ranks) -> None:
         """Leave this rank its share of a network that has this decoder. It packs if the first rank does, and decides
@@ -61,7 +63,12 @@ class Decoder:
             self.module.set_attn_implementation(NAME)
         if self.packs and self._device.type == _ONE_KERNEL_ON:
             self.tree_mask = _one_kernel_on(self, ranks.device)
+        self._fuse()
         shard(network, self._layers() if self.packs else (), self.dtype == "bfloat16", ranks)
+
+    def _fuse(self) -> None:
+        if (self.device.type, self.dtype) == ("cpu", "float32"):
+            fuse(self.module)
 
     def _layers(self) -> list[nn.Module]:
         """The layers. Where the decoder runs a sequence at a time none may travel alone: ranks would gather them

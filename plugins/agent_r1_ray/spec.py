@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from agent_r1_core import kernels
 from agent_r1_core.assembly.blueprint import Blueprint
 from agent_r1_core.assembly.hardware import Hardware, apply
 from agent_r1_core.assembly.model_source import ModelSource, find_model
@@ -78,6 +79,7 @@ class WorkerSpec:
             ModelError: the model's folder is not here.
             ConfigError: the configuration does not fit what is installed here.
         """
+        kernels.switch(self.config["kernels"])
         apply(self.hardware, bool(self.config["deterministic"]))
         paths = {path: _placed(path, content) for path, content in self.files.items()}
         config = {**self.config, "plugins": [paths.get(path, path) for path in self.config["plugins"]]}

@@ -100,9 +100,16 @@ class RowCache:
         """Store new keys and values [rows, heads, new tokens, width]; returns all places in use, as views."""
         return self._write(2 * layer, keys), self._write(2 * layer + 1, values)
 
-    def _write(self, number: int, new: Tensor) -> Tensor:
+    def slots(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Keys and values [rows, heads, places, width] of the rows of the last `place`, as views of all places."""
+        return self._slots_of(2 * layer), self._slots_of(2 * layer + 1)
+
+    def _slots_of(self, number: int) -> Tensor:
         kind, part = self._homes[number]
-        held = self._held[kind][part, self._window]
+        return self._held[kind][part, self._window]
+
+    def _write(self, number: int, new: Tensor) -> Tensor:
+        held = self._slots_of(number)
         held[self._index, :, self._positions] = new.transpose(1, 2)
         return held[:, :, : self._span]
 

@@ -27,7 +27,7 @@ from agent_r1_transformers.batch import RunningBatch, StopStrings
 from agent_r1_transformers.cache import Parking
 from agent_r1_transformers.decoder import Decoder, SlotDecoder, WholeDecoder, last_logits
 from agent_r1_transformers.hugging import CachedDecoder, layer_shapes
-from agent_r1_transformers.lean import LeanDecoder, suits
+from agent_r1_transformers.lean import LeanDecoder, suited_kernels, suits
 from agent_r1_transformers.linear import packs
 from agent_r1_transformers.row import Row
 
@@ -133,7 +133,9 @@ def choose_decoder(module: PreTrainedModel) -> Decoder:
         factories: list[Callable[[], SlotDecoder]] = [lambda: CachedDecoder(module, shapes)]
         if suits(module) and len(set(shapes)) == 1:
             packed = [True, False] if packs(module) else [False]
-            factories = [*(partial(LeanDecoder, module, shapes, packed=one) for one in packed), *factories]
+            found = suited_kernels(module, shapes)
+            ways = [(own, one) for own in dict.fromkeys((found, None)) for one in packed]
+            factories = [*(partial(LeanDecoder, module, shapes, one, own) for own, one in ways), *factories]
         for make_decoder in factories:
             try:
                 decoder = make_decoder()

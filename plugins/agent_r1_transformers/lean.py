@@ -7,17 +7,23 @@ checks the agreement at start.
 A step that samples reads every row's keys and values, which takes most of its time on a CPU. For a common prefix of the
 rows (system prompt, tools, question) one matrix product reads them once, as in Hydragen (arXiv 2402.05099), but with
 one softmax, since the attention matrix of a few new ids is small.
+
+Where there are kernels they do the same in fewer passes over memory: norms, the activation, and all of a step's
+attention between its two matrix products, in which each row reads no further than its own last place.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from agent_r1_core.kernels import Kernels, Norm, kernels
 from agent_r1_transformers.cache import LayerShape, RowCache
 from agent_r1_transformers.decoder import SlotDecoder
 from agent_r1_transformers.linear import Linear
@@ -43,6 +49,12 @@ def suits(module: PreTrainedModel) -> bool:
     )
 
 
+def suited_kernels(module: PreTrainedModel, shapes: list[LayerShape]) -> Kernels | None:
+    """The kernels, where there are any that can compute the model."""
+    fit = module.device.type == "cpu" and module.dtype == torch.float32 and Kernels.suit(shapes[0].key_width)
+    return kernels() if fit else None
+
+
 @dataclass(frozen=True)
 class _Layer:
     norm: nn.Module
@@ -55,12 +67,19 @@ class _Layer:
     down: Linear
 
 
+_Attention = Callable[[int, _Layer, Tensor], Tensor]
+"""Of a layer, by its number: from the normed input to what its output projection gives."""
+
+
 class LeanDecoder(SlotDecoder):
     """Computes the model from its parameters."""
 
-    def __init__(self, module: PreTrainedModel, shapes: list[LayerShape], packed: bool) -> None:
-        """`packed`: hold the weights in oneDNN's layout as well."""
+    def __init__(
+        self, module: PreTrainedModel, shapes: list[LayerShape], packed: bool, kernels: Kernels | None = None
+    ) -> None:
+        """`packed`: hold the weights in oneDNN's layout as well; `kernels`: in place of torch's operations."""
         super().__init__(module.device)
+        self._kernels = kernels
         self.cache = RowCache(shapes, module.dtype, module.device)
         model: Any = module.model
         self._embed = model.embed_tokens
@@ -94,20 +113,49 @@ class LeanDecoder(SlotDecoder):
         self._head.renew()
 
     def forward(self, ids: Tensor, positions: Tensor, mask: Tensor, logits: bool, trunk: int) -> Tensor | None:
-        hidden = self._embed(ids)
-        cos, sin = self._angles(positions, int(mask.shape[-1]))
-        unseen = self._additive(mask, hidden.dtype)
-        trunk = trunk if trunk_pays(len(ids), trunk, int(mask.shape[-1]), ids.device) else 0
+        hidden, added = self._embed(ids), None
+        attend = self._attention(positions, mask, hidden.dtype, trunk)
         for index, layer in enumerate(self._layers):
-            normed = layer.norm(hidden)
+            hidden, normed = self._add_norm(hidden, added, layer.norm)
             if index == len(self._layers) - 1 and not logits:
                 # Reading needs only the last layer's keys and values, not what it would compute from them.
-                self._store(index, layer, normed, cos, sin)
+                self._store(index, layer, normed, *self._angles(positions))
                 return None
-            hidden = hidden + self._attend(index, layer, normed, cos, sin, unseen, trunk)
-            gate, up = layer.gate_up(layer.mlp_norm(hidden)).chunk(2, -1)
-            hidden = hidden + layer.down(F.silu(gate) * up)
-        return self._head(self._norm(hidden[:, -1]))
+            hidden, normed = self._add_norm(hidden, attend(index, layer, normed), layer.mlp_norm)
+            added = layer.down(self._activate(layer.gate_up(normed)))
+        return self._head(self._add_norm(hidden, added, self._norm)[1][:, -1])
+
+    def _add_norm(self, hidden: Tensor, added: Tensor | None, norm: Any) -> tuple[Tensor, Tensor]:
+        """The sum, and its norm; the sum may take the place of `hidden`."""
+        if self._kernels is not None:
+            return hidden, self._kernels.add_norm(hidden, added, _norm(norm))
+        hidden = hidden if added is None else hidden + added
+        return hidden, norm(hidden)
+
+    def _activate(self, gate_up: Tensor) -> Tensor:
+        gate, up = gate_up.chunk(2, -1)
+        if self._kernels is not None:
+            return self._kernels.silu_mul(gate, up)
+        return F.silu(gate) * up
+
+    def _attention(self, positions: Tensor, mask: Tensor, dtype: torch.dtype, trunk: int) -> _Attention:
+        """What computes the attention of each layer, up to its output, in this pass."""
+        rows, new = positions.shape
+        span = int(mask.shape[-1])
+        self._extend_tables(span)
+        if self._kernels is not None and new == 1:
+            return partial(self._attend_by_kernel, self._kernels, positions[:, 0].contiguous(), trunk)
+        trunk = trunk if trunk_pays(rows, trunk, span, positions.device) else 0
+        return partial(self._attend, self._angles(positions), self._additive(mask, dtype), trunk)
+
+    def _attend_by_kernel(
+        self, kernels: Kernels, positions: Tensor, trunk: int, index: int, layer: _Layer, x: Tensor
+    ) -> Tensor:
+        norms = None
+        if layer.query_norm is not None and layer.key_norm is not None:
+            norms = _norm(layer.query_norm), _norm(layer.key_norm)
+        slots, tables = self.cache.slots(index), (self._cos, self._sin)
+        return layer.out(kernels.attend(layer.qkv(x), self._heads, norms, tables, positions, *slots, trunk))
 
     def _additive(self, mask: Tensor, dtype: torch.dtype) -> Tensor:
         """The mask as 0 and -inf for grouped heads, which become further query rows of their key head:
@@ -122,7 +170,7 @@ class LeanDecoder(SlotDecoder):
         self.cache.write(index, key.transpose(1, 2), value.transpose(1, 2))
 
     def _attend(
-        self, index: int, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor, unseen: Tensor, trunk: int
+        self, angles: tuple[Tensor, Tensor], unseen: Tensor, trunk: int, index: int, layer: _Layer, x: Tensor
     ) -> Tensor:
         rows, new, _ = x.shape
         heads, key_heads = self._heads, self._key_heads
@@ -130,7 +178,7 @@ class LeanDecoder(SlotDecoder):
         query, key, value = mixed.split([heads, key_heads, key_heads], 2)
         if layer.query_norm is not None and layer.key_norm is not None:
             query, key = layer.query_norm(query), layer.key_norm(key)
-        query, key = _rotate(query, cos, sin), _rotate(key, cos, sin)
+        query, key = _rotate(query, *angles), _rotate(key, *angles)
         keys, values = self.cache.write(index, key.transpose(1, 2), value.transpose(1, 2))
         query = query.transpose(1, 2).reshape(rows, key_heads, heads // key_heads * new, self._width)
         if trunk:
@@ -140,13 +188,19 @@ class LeanDecoder(SlotDecoder):
         mixed = mixed.reshape(rows, heads, new, self._width).transpose(1, 2)
         return layer.out(mixed.reshape(rows, new, heads * self._width))
 
-    def _angles(self, positions: Tensor, span: int) -> tuple[Tensor, Tensor]:
-        """Cosines and sines [rows, new, 1, width] of the rotary embedding."""
+    def _extend_tables(self, span: int) -> None:
         if span > self._cos.shape[0]:
-            places = torch.arange(-(-span // _TABLE) * _TABLE, device=positions.device)[None]
+            places = torch.arange(-(-span // _TABLE) * _TABLE, device=self._cos.device)[None]
             cos, sin = self._rotary(self._cos, places)
             self._cos, self._sin = cos[0], sin[0]
+
+    def _angles(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and sines [rows, new, 1, width] of the rotary embedding."""
         return self._cos[positions][:, :, None], self._sin[positions][:, :, None]
+
+
+def _norm(module: Any) -> Norm:
+    return Norm(module.weight, module.variance_epsilon)
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ def test_the_wheel_holds_all_that_runs_and_nothing_else(built: dict[str, Path], 
     assert {f"agent_r1_cli/_{path}" for path in recipes} <= names
     for kind in KINDS:
         assert f"agent_r1_cli/_templates/{kind}/src/{{{{package}}}}/plugin.py" in names
-    assert "agent_r1_cli/_templates/common/.gitignore" in names
+    assert {"agent_r1_cli/_templates/common/.gitignore", "agent_r1_core/kernels/kernels.cpp"} <= names
 
 
 def test_the_sdist_holds_what_tests_it_and_makes_the_same_wheel(built: dict[str, Path]) -> None:

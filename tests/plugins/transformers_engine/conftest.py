@@ -16,6 +16,7 @@ import torch
 import transformers
 from agent_r1_transformers.engine import TransformersEngine
 
+from agent_r1_core import kernels
 from agent_r1_core.contracts.engine import EngineModel
 
 VOCABULARY = 97
@@ -94,13 +95,20 @@ def serving(model: Callable[[str], tuple[Any, str]]) -> Callable[..., Any]:
 
     @asynccontextmanager
     async def serve(
-        kind: str = "qwen2", dtype: str = "float32", deterministic: bool = False, tokenizer: Any = None, **options: Any
+        kind: str = "qwen2",
+        dtype: str = "float32",
+        deterministic: bool = False,
+        tokenizer: Any = None,
+        compiled: bool = True,
+        **options: Any,
     ) -> AsyncIterator[TransformersEngine]:
         engine = TransformersEngine(TransformersEngine.Config(**options))
+        kernels.switch(compiled)
         await engine.start(EngineModel(model(kind)[1], dtype, deterministic=deterministic, tokenizer=tokenizer))
         try:
             yield engine
         finally:
+            kernels.switch(True)
             await engine.close()
 
     return serve

@@ -125,6 +125,24 @@ async def test_requests_beyond_the_memory_wait_for_room(total, steps, reused, mo
     agree(model("qwen2")[0], [request.ids for request in requests], answers)
 
 
+@pytest.mark.parametrize("kind", LEAN)
+async def test_kernels_sample_what_torch_samples(kind, serving):
+    """Contexts of 1, 2, 33, 79 and 80 ids, all of which begin alike or none; then their second turns."""
+    system, *ends = drawn(4, 70, 9, 10)
+    both = []
+    for compiled in (True, False):
+        contexts = [*drawn(5, 1, 2, 33), *(system + end for end in ends for _ in range(8))]
+        async with serving(kind, compiled=compiled) as engine:
+            assert (engine._worker.backend._batch._decoder._kernels is not None) == compiled
+            for some in (contexts, contexts[3:]):
+                requests = [make_request(ids, 9, seed, episode=f"{seed}") for seed, ids in enumerate(some)]
+                answers = await engine.generate_batch(requests)
+                both.append(answers)
+    for one, other in zip(both[0] + both[1], both[2] + both[3], strict=True):
+        assert one.ids == other.ids
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5, rel=0)
+
+
 @pytest.mark.parametrize("kind", ["qwen2", "qwen3", "llama", "gpt_neox"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 async def test_what_all_requests_begin_with_is_read_once(kind, dtype, model, serving, logprobs_of, monkeypatch):
@@ -140,7 +158,7 @@ async def test_what_all_requests_begin_with_is_read_once(kind, dtype, model, ser
     questions = [system + end for end in ends]
     requests = [make_request(ids, 9, seed, episode=f"{seed} {ids}") for ids in questions for seed in range(8)]
     stranger = make_request(questions[1][5:40], 3, 0)
-    async with serving(kind, dtype=dtype) as engine:
+    async with serving(kind, dtype=dtype, compiled=False) as engine:
         answers, other = await asyncio.gather(engine.generate_batch(requests), engine.generate(stranger))
         statistics = engine.statistics
     gaps = []

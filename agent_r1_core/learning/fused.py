@@ -1,0 +1,115 @@
+"""Norms, activations and rotary embeddings of Llama-like decoders by kernels, in one pass over memory each, with their
+gradients; on a CPU in float32, where there are kernels. Formulas are those of transformers.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import MethodType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from agent_r1_core.kernels import Kernels, Norm, kernels
+from agent_r1_core.learning.attention import NAME, packed_attention
+
+_MODELS = ("llama", "qwen2", "qwen3")
+
+
+def fuse(decoder: Any) -> None:
+    """Let the layers of a decoder compute by kernels, where they can."""
+    config = decoder.config
+    if kernels() is None or config.model_type not in _MODELS or config.hidden_act != "silu":
+        return
+    forwards: dict[str, Callable[..., Any]] = {"RMSNorm": _norm, "MLP": _mlp}
+    if _compiled().suit(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads):
+        forwards["Attention"] = _attention
+    for module in decoder.modules():
+        for ending, forward in forwards.items():
+            if type(module).__name__.endswith(ending):
+                module.forward = MethodType(forward, module)
+
+
+def _norm(self: Any, hidden_states: Tensor) -> Tensor:
+    return _Norm.apply(hidden_states, self.weight, self.variance_epsilon)  # type: ignore[no-any-return]
+
+
+def _mlp(self: Any, x: Tensor) -> Tensor:
+    return self.down_proj(_SiluMul.apply(self.gate_proj(x), self.up_proj(x)))  # type: ignore[no-any-return]
+
+
+def _attention(
+    self: Any,
+    hidden_states: Tensor,
+    position_embeddings: tuple[Tensor, Tensor],
+    attention_mask: Tensor | None = None,
+    past_key_values: Any = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Of packed rows; of others it is the class's own."""
+    if past_key_values is not None or "spans" not in kwargs or self.config._attn_implementation != NAME:
+        own = type(self).forward
+        return own(self, hidden_states, position_embeddings, attention_mask, past_key_values=past_key_values, **kwargs)  # type: ignore[no-any-return]
+    shape = (*hidden_states.shape[:-1], -1, self.head_dim)
+    query, key, value = (project(hidden_states).view(shape) for project in (self.q_proj, self.k_proj, self.v_proj))
+    if hasattr(self, "q_norm"):
+        query, key = self.q_norm(query), self.k_norm(key)
+    query, key = (_Rotary.apply(one, *position_embeddings) for one in (query, key))
+    query, key, value = (one.transpose(1, 2) for one in (query, key, value))
+    window = getattr(self, "sliding_window", None)
+    mixed, _ = packed_attention(self, query, key, value, None, scaling=self.scaling, sliding_window=window, **kwargs)
+    return self.o_proj(mixed.flatten(2)), None
+
+
+@functools.cache
+def _compiled() -> Kernels:
+    """Kept, since those who switch kernels off mean networks that are made later."""
+    found = kernels()
+    assert found is not None
+    return found
+
+
+class _Norm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
+        x = x.contiguous()
+        ctx.save_for_backward(x, weight)
+        ctx.eps = eps
+        return _compiled().add_norm(x, None, Norm(weight, eps))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        x, weight = ctx.saved_tensors
+        return *_compiled().norm_backward(x, Norm(weight, ctx.eps), grad.contiguous()), None
+
+
+class _SiluMul(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, gate: Tensor, up: Tensor) -> Tensor:
+        gate, up = gate.contiguous(), up.contiguous()
+        ctx.save_for_backward(gate, up)
+        return _compiled().silu_mul(gate, up)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        return _compiled().silu_mul_backward(*ctx.saved_tensors, grad.contiguous())
+
+
+class _Rotary(torch.autograd.Function):
+    """Of [1, tokens, heads, width]."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        cos, sin = cos[0].contiguous(), sin[0].contiguous()
+        ctx.save_for_backward(cos, sin)
+        return _compiled().rotary(x[0].contiguous(), cos, sin)[None]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return _compiled().rotary(grad[0].contiguous(), *ctx.saved_tensors, inverse=True)[None], None, None

@@ -1,0 +1,108 @@
+"""How much processor time does a training step take with one setting, compared with another?
+
+Two trainings of a recipe take steps in turn, each stopped while the other computes, in alternating order. Prints the
+median of the ratios of a pair, of processor time and of time, with 95 % intervals by bootstrap. Processor time can be
+compared on a machine that others use, too, as far as they do not fill its caches.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import report
+
+TICK = os.sysconf("SC_CLK_TCK")
+WARM = 2
+"""Steps that are not measured."""
+
+
+class Training:
+    """A run in a process that computes only while it is wanted."""
+
+    def __init__(self, name: str, folder: Path, arguments: Sequence[str]) -> None:
+        self.name = name
+        self._metrics, self._log = folder / name / "metrics.jsonl", folder / f"{name}.log"
+        settings = [*arguments, f"run.dir={folder}", f"run.name={name}"]
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "agent_r1_cli", "train", *settings],
+                env={**os.environ, **report.CALM},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.signal(signal.SIGSTOP)
+
+    def signal(self, number: int) -> None:
+        os.killpg(self._process.pid, number)
+
+    def step(self) -> tuple[float, float]:
+        """Seconds of processor time, and seconds, until one more step is complete."""
+        wanted, used, begun = self._steps() + 1, self._used(), time.perf_counter()
+        self.signal(signal.SIGCONT)
+        while self._steps() < wanted:
+            if self._process.poll() is not None:
+                raise SystemExit(f"{self.name} has ended:\n{self._log.read_text()[-2000:]}")
+            time.sleep(0.002)
+        self.signal(signal.SIGSTOP)
+        return self._used() - used, time.perf_counter() - begun
+
+    def _steps(self) -> int:
+        return self._metrics.read_bytes().count(b"\n") if self._metrics.exists() else 0
+
+    def _used(self) -> float:
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICK
+
+    def close(self) -> None:
+        self.signal(signal.SIGKILL)
+        self._process.wait()
+
+
+def interval(ratios: Sequence[float]) -> dict[str, float]:
+    """The median, and a 95 % interval by bootstrap."""
+    draw = random.Random(0)
+    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(10_000))
+    return {"median ratio": statistics.median(ratios), "from": medians[250], "to": medians[9750]}
+
+
+def main() -> None:
+    parser = report.parser(__doc__, "pairs")
+    parser.add_argument("--recipe", default="default")
+    parser.add_argument("--settings", nargs="*", default=["seed=0", "threads=1", "model.dtype=float32"], help="of both")
+    parser.add_argument("--first", nargs="*", default=["kernels=false"], help="settings of the one")
+    parser.add_argument("--second", nargs="*", default=["kernels=true"], help="settings of the other")
+    parser.add_argument("--pairs", type=int, default=20)
+    options = parser.parse_args()
+    pairs = 2 if options.quick else options.pairs
+    still = ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", "checkpoint.every=1000"]
+    settings = [options.recipe, *options.settings, f"training.steps={WARM + pairs + 1}", *still]
+    measured: list[dict[str, tuple[float, float]]] = []
+    with TemporaryDirectory() as folder:
+        both = [Training(name, Path(folder), [*settings, *vars(options)[name]]) for name in ("first", "second")]
+        try:
+            for number in range(WARM + pairs):
+                measured.append({run.name: run.step() for run in (both if number % 2 else both[::-1])})
+        finally:
+            for run in both:
+                run.close()
+    rows = []
+    for place, kind in enumerate(("processor time", "time")):
+        seconds = [{name: found[place] for name, found in pair.items()} for pair in measured[WARM:]]
+        medians = {f"{name}, s": statistics.median(pair[name] for pair in seconds) for name in ("first", "second")}
+        rows.append({"of": kind, **medians, **interval([pair["second"] / pair["first"] for pair in seconds])})
+    report.show("A step of the second training, compared with the first", rows)
+    report.save(options.out, options, {"rows": rows, "pairs": measured})
+
+
+if __name__ == "__main__":
+    main()
