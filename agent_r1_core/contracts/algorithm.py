@@ -14,13 +14,13 @@ from pydantic import Field
 from agent_r1_core.contracts.component import Component, ComponentConfig
 
 if TYPE_CHECKING:
+    from agent_r1_core.contracts.training import ImportanceLevel
     from agent_r1_core.learning.batch import Advantages, Batch
     from agent_r1_core.learning.loss import LossTerms, LossTokens
     from agent_r1_core.trajectory import Group, ObservationSource
 
 Role = Literal["policy", "critic", "reference"]
 Aggregation = Literal["token_mean", "sequence_mean", "sequence_sum", "constant"]
-ImportanceLevel = Literal["token", "turn", "sequence"]
 GroupFilter = Literal["none", "zero_spread", "resample", "top_share", "top_p"]
 
 

@@ -13,6 +13,7 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 Schedule = Literal["constant", "linear", "cosine"]
 OldLogprobs = Literal["auto", "engine", "learner"]
 StalenessCorrection = Literal["decoupled", "truncated"]
+ImportanceLevel = Literal["token", "turn", "sequence"]
 MismatchMask = Literal["icepop", "sequence", "geometric", "off_policy"]
 MISMATCH_BOUNDS: dict[MismatchMask, tuple[float, float]] = {
     "icepop": (0.5, 5.0),

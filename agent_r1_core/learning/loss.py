@@ -15,11 +15,10 @@ import torch
 from torch import Tensor
 
 from agent_r1_core.attribute_texts import show_attributes
-from agent_r1_core.contracts.algorithm import ImportanceLevel
-from agent_r1_core.contracts.training import TrainingConfig
+from agent_r1_core.contracts.training import ImportanceLevel, TrainingConfig
 from agent_r1_core.learning.kl import LossKlEstimator, kl_estimate, kl_loss
 from agent_r1_core.learning.meter import Sum
-from agent_r1_core.learning.mismatch import mask_mismatch
+from agent_r1_core.learning.mismatch import mismatched
 from agent_r1_core.learning.surrogate import Surrogate, log_ratio, mean_log_ratio, truncated_importance
 from agent_r1_core.metrics import declared as metric
 
@@ -130,7 +129,7 @@ class Correction:
         """
         if self.truncates:
             tokens = replace(tokens, old_logprobs=tokens.logprobs.detach())
-        tokens, sums = mask_mismatch(tokens, self._settings)
+        tokens, sums = self._masked(tokens)
         if self._level is None:
             return self.measured(tokens), sums
         if self._bound is None:
@@ -145,6 +144,17 @@ class Correction:
             metric.UPDATE_IMPORTANCE_CLIPPED: ((weights[action] >= self._bound).sum(), action.sum()),
         }
         return replace(tokens, advantages=advantages, importance=torch.where(action, importance, 1.0)), sums
+
+    def _masked(self, tokens: LossTokens) -> tuple[LossTokens, dict[str, Sum]]:
+        """The tokens with advantage 0 at the actions that `training.mismatch_mask` leaves out."""
+        kind = self._settings.mismatch_mask
+        if kind is None:
+            return tokens, {}
+        learner = tokens.logprobs.detach() if kind == "off_policy" else tokens.old_logprobs
+        segment, action = tokens.sequence if tokens.segment is None else tokens.segment, tokens.turn >= 0
+        apart = torch.where(action, log_ratio(learner, tokens.sampler_logprobs), 0.0)
+        left_out, sums = mismatched(self._settings, apart, segment, action, tokens.advantages)
+        return replace(tokens, advantages=torch.where(left_out, 0.0, tokens.advantages)), sums
 
     def measured(self, tokens: LossTokens) -> LossTokens:
         """The tokens with the log-probs from which the policy has moved: the sampler's under `truncated`, and where the

@@ -16,42 +16,41 @@ in the normaliser (LAW 6); terms of a loss without an advantage, a KL or an entr
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.learning.meter import Sum
-from agent_r1_core.learning.surrogate import log_ratio
 from agent_r1_core.metrics import declared as metric
 
-if TYPE_CHECKING:
-    from agent_r1_core.learning.loss import LossTokens
 
+def mismatched(
+    settings: TrainingConfig, log_ratio: Tensor, segment: Tensor, action: Tensor, advantages: Tensor
+) -> tuple[Tensor, dict[str, Sum]]:
+    """The actions that the settings, whose mask is not null, leave out, and what to log of these.
 
-def mask_mismatch(tokens: LossTokens, settings: TrainingConfig) -> tuple[LossTokens, dict[str, Sum]]:
-    """The tokens with advantage 0 at the actions that the settings leave out, and what to log of these."""
-    kind, segment = settings.mismatch_mask, tokens.sequence if tokens.segment is None else tokens.segment
-    if kind is None:
-        return tokens, {}
-    learner = tokens.logprobs.detach() if kind == "off_policy" else tokens.old_logprobs
-    action = tokens.turn >= 0
-    apart = torch.where(action, log_ratio(learner, tokens.sampler_logprobs), 0.0)
-    segments = _sum_per(segment, action)
+    Args:
+        log_ratio: [tokens], log rho at actions, else 0.
+        segment: long [tokens], the number of each token's segment.
+        action: bool [tokens].
+        advantages: [tokens].
+
+    Returns:
+        bool [tokens], and metrics.
+    """
+    kind, (low, high) = settings.mismatch_mask, settings.mismatch_bounds
+    actions = _sum_per(segment, action)
     if kind != "icepop":
-        total = _sum_per(segment, apart)
-        apart = (total if kind == "sequence" else total / segments.clamp(min=1))[segment]
-    low, high = settings.mismatch_bounds
-    left_out = action & ((apart < (math.log(low) if low else -math.inf)) | (apart > math.log(high)))
+        total = _sum_per(segment, log_ratio)
+        log_ratio = (total if kind == "sequence" else total / actions.clamp(min=1))[segment]
+    left_out = action & ((log_ratio < (math.log(low) if low else -math.inf)) | (log_ratio > math.log(high)))
     if kind == "off_policy":
-        left_out &= tokens.advantages < 0
-    sums: dict[str, Sum] = {
+        left_out &= advantages < 0
+    return left_out, {
         metric.UPDATE_MISMATCH_MASKED: (left_out.sum(), action.sum()),
-        metric.UPDATE_MISMATCH_SEGMENTS: ((_sum_per(segment, left_out) > 0).sum(), (segments > 0).sum()),
+        metric.UPDATE_MISMATCH_SEGMENTS: ((_sum_per(segment, left_out) > 0).sum(), (actions > 0).sum()),
     }
-    return replace(tokens, advantages=torch.where(left_out, 0.0, tokens.advantages)), sums
 
 
 def _sum_per(segment: Tensor, values: Tensor) -> Tensor:

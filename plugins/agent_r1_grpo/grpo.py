@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from agent_r1_core.contracts.algorithm import Aggregation, Algorithm, AlgorithmConfig, ImportanceLevel, Role
+from agent_r1_core.contracts.algorithm import Aggregation, Algorithm, AlgorithmConfig, Role
+from agent_r1_core.contracts.training import ImportanceLevel
 from agent_r1_core.learning.batch import Advantages
 from agent_r1_core.learning.credit import spread_over
 from agent_r1_core.learning.groups import (
