@@ -86,20 +86,24 @@ def decoupled_advantage(batch: Batch, advantage: Callable[[Tensor, Tensor], Tens
     Args:
         advantage: of returns and groups, as the functions above.
     """
-    names = {name for one in batch.trajectories for part in (one, *one.turns) for name in part.rewards}
-    weights = {name: batch.reward_weights.get(name, 1.0) for name in sorted(names)}
+    earned = [_earned(one) for one in batch.trajectories]
     rest = torch.tensor([one.total_reward for one in batch.trajectories], dtype=torch.float64)
     total = torch.zeros_like(rest)
-    for name, weight in weights.items():
-        earned = torch.tensor([_earned(one, name) for one in batch.trajectories], dtype=torch.float64)
-        rest = rest - weight * earned
-        total = total + weight * advantage(earned, batch.group)
+    for name in sorted({name for one in earned for name in one}):
+        weight = batch.reward_weights.get(name, 1.0)
+        scores = torch.tensor([one.get(name, 0.0) for one in earned], dtype=torch.float64)
+        rest = rest - weight * scores
+        total = total + weight * advantage(scores, batch.group)
     total = (total + advantage(rest, batch.group)).float()
     return torch.where(total.abs() > ROUNDING, whiten(total, torch.ones_like(total, dtype=torch.bool)), 0.0)
 
 
-def _earned(trajectory: Trajectory, name: str) -> float:
-    return sum(part.rewards.get(name, 0.0) for part in (trajectory, *trajectory.turns))
+def _earned(trajectory: Trajectory) -> dict[str, float]:
+    """What it got by each reward, unweighted."""
+    earned = dict(trajectory.rewards)
+    for name, score in (pair for turn in trajectory.turns for pair in turn.rewards.items()):
+        earned[name] = earned.get(name, 0.0) + score
+    return earned
 
 
 def _where_informative(advantage: Tensor, statistics: GroupStatistics, returns: Tensor) -> Tensor:

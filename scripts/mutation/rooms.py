@@ -35,7 +35,7 @@ class Room:
 
 
 _CREDIT = ("aggregation", "credit", "groups", "kl", "loss", "process", "surrogate", "turns")
-_ALGORITHMS = ("gigpo", "grpo", "ppo", "reinforce_pp", "remax", "rft", "sft")
+_ALGORITHMS = ("distillation", "gigpo", "grpo", "ppo", "reinforce_pp", "remax", "rft", "sft")
 _RECORDED = ("events_file", "trajectory_file", "trajectory_row")
 ROOMS = (
     Room(
