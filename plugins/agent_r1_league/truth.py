@@ -141,11 +141,11 @@ def exact(places: Places, policy: Tensor) -> Truth:
             for outcome in places.world.states[state].actions[word]:
                 if outcome.state is not None:
                     visits[places.numbers[outcome.state, ""]] += passing * outcome.probability
-    value, visited = (torch.tensor(numbers, dtype=torch.float64) for numbers in (values, visits))
-    own = torch.tensor(actions, dtype=torch.float64) - value[: places.decisions, None]
+    exact_values, visited = (torch.tensor(numbers, dtype=torch.float64) for numbers in (values, visits))
+    own = torch.tensor(actions, dtype=torch.float64) - exact_values[: places.decisions, None]
     advantages = own.masked_fill(~places.allowed, 0.0)
     score = sum(p * values[places.numbers[state, ""]] for state, p in places.world.starts.items())
-    return Truth(score, value, advantages, visited[: places.decisions, None] * policy * advantages)
+    return Truth(score, exact_values, advantages, visited[: places.decisions, None] * policy * advantages)
 
 
 def best_score(world: World) -> float:
