@@ -135,7 +135,7 @@ async def test_kernels_sample_what_torch_samples(kind, serving):
         async with serving(kind, compiled=compiled) as engine:
             assert (engine._worker.backend._batch._decoder._kernels is not None) == compiled
             for some in (contexts, contexts[3:]):
-                requests = [make_request(ids, 9, seed, episode=f"{seed}") for seed, ids in enumerate(some)]
+                requests = [make_request(ids, 9, seed, 2.0, episode=f"{seed}") for seed, ids in enumerate(some)]
                 answers = await engine.generate_batch(requests)
                 both.append(answers)
     for one, other in zip(both[0] + both[1], both[2] + both[3], strict=True):
