@@ -5,7 +5,7 @@ root are the parameters of the largest layer and of all that is outside the laye
 
     weights, gradients, two AdamW moments   16 N / L, twice with a critic        float32
         with LoRA                           (4 N + 16 rank sides) / L            sides of all layers' matrices
-    reference                               4 N / L                              none with LoRA
+    reference                               4 N / L                              with LoRA a named one alone
     with `cpu_offload` all of these         in main memory                       and L = 1 is like L > 1
     L > 1: gathered while computing         2 W layer + 4 root                   a layer, the next; all networks' roots
            gradients before they are shared (W + 4) layer + 4 root
