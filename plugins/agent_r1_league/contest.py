@@ -16,7 +16,7 @@ from agent_r1_core.plugins import Registry
 from agent_r1_core.seeds import derive_seed
 from agent_r1_league.entrants import Entrant
 from agent_r1_league.estimator import Credit, Estimator, Played
-from agent_r1_league.levels import LEVELS, Credited, credited, errors, spread
+from agent_r1_league.levels import LEVELS, Credited, credited, moments, spread
 from agent_r1_league.play import Player
 from agent_r1_league.truth import Places, best_score, exact, probabilities
 from agent_r1_league.worlds import World
@@ -60,8 +60,9 @@ Row = dict[str, Any]
 def contest(world: World, seed: int, rows: Sequence[Entrant], size: Size, registry: Registry) -> dict[str, Row]:
     """Every row's numbers under the seed's policy, by name.
 
-    `bias2`, `variance` and `angle` (degrees between one update and the true gradient) by level; `angle_of_all`, that of
-    the sum of all updates; `learned`, the mean over the steps of an ascent of the share of what can be learnt that was.
+    By level `moments`, of which levels.py makes bias and variance, and `angle`, degrees between one update and the true
+    gradient; `angle_of_all`, that of the sum of all updates; `learned`, the mean over the steps of an ascent of the
+    share of what can be learnt that was.
     """
     places, results = Places(world), dict[str, Row]()
     measurement = Measurement(places, seed, size)
@@ -104,10 +105,8 @@ class Measurement:
                 angles[level].append(angle(gradients[level], self._truth.gradient))
                 half = credited(level, everywhere, played, self._truth, self._places, number % 2)
                 credits[level].append(half)
-        found = {level: errors(level, credits[level]) for level in LEVELS}
         return {
-            "bias2": {level: bias for level, (bias, _) in found.items()},
-            "variance": {level: variance for level, (_, variance) in found.items()},
+            "moments": {level: moments(level, credits[level]) for level in LEVELS},
             "angle": {level: sum(angles[level]) / len(angles[level]) for level in LEVELS},
             "angle_of_all": angle(total, self._truth.gradient),
         }

@@ -9,13 +9,17 @@ place, a word in its state; for episodes one of ten bins of y) and s where (the 
 
 <,> weighs by how often u is decided. So neither scale nor a baseline that depends on s alone is a bias, and a baseline
 other than the state's value is variance. Both are shares of the truth's mean square; an estimator that says nothing has
-bias^2 1 and variance 0. Products of means are taken between two halves of the updates, whose noise is independent.
+bias^2 1 and variance 0. Products of means are taken between two halves of the updates, whose noise is independent; each
+of them is summed over policies before it divides, since a single one may be all noise.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -75,8 +79,8 @@ def credited(level: str, advantages: Tensor, played: Played, truth: Truth, place
     return Credited(credit, own, decided, where, torch.full_like(decided, half))
 
 
-def errors(level: str, updates: list[Credited]) -> tuple[float, float]:
-    """The squared bias and the variance of these updates' credits."""
+def moments(level: str, updates: list[Credited]) -> list[float]:
+    """<m, t>, <m, m>, <t, t>, E[x y], E[x^2] and E[y^2] of the credits of one policy's updates."""
     x, y, decided, where, half = (
         torch.cat([getattr(update, name) for update in updates]) for name in Credited.__dataclass_fields__
     )
@@ -88,11 +92,20 @@ def errors(level: str, updates: list[Credited]) -> tuple[float, float]:
     first, second = (_centred(x, decided, where, own) for own in halves)
     one, other = (_centred(y, decided, where, own) for own in halves)
     both = torch.stack([torch.bincount(decided[own], minlength=len(first)) for own in halves]).all(0)
-    weight = torch.bincount(decided) * both
-    length = float((weight * first * second).sum())
-    c = max(0.0, float((weight * (first * other + second * one)).sum()) / 2 / length) if length > 0 else 0.0
-    bias = float((weight * (c * first - one) * (c * second - other)).sum() / (weight * one * other).sum())
-    return bias, float(((c * x - y) ** 2).mean() / (y**2).mean()) - bias
+    weight = torch.bincount(decided) * both / len(decided)
+    products = ((first * other + second * one) / 2, first * second, one * other)
+    return [
+        *(float((weight * product).sum()) for product in products),
+        *map(float, ((x * y).mean(), (x * x).mean(), (y * y).mean())),
+    ]
+
+
+def errors(sums: Sequence[Any]) -> tuple[Any, Any]:
+    """The squared bias and the variance, from moments or from arrays of them."""
+    mt, mm, tt, xy, xx, yy = map(np.asarray, sums)
+    c = np.maximum(0.0, np.divide(mt, mm, out=np.zeros_like(mt), where=mm > 0))
+    bias = (c**2 * mm - 2 * c * mt + tt) / tt
+    return bias, (c**2 * xx - 2 * c * xy + yy) / yy - bias
 
 
 def _centred(values: Tensor, decided: Tensor, where: Tensor, chosen: Tensor) -> Tensor:

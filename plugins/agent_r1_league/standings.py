@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from agent_r1_core.evaluation.intervals import bootstrap
 from agent_r1_league.contest import Row, Size
 from agent_r1_league.entrants import TRUTH
-from agent_r1_league.levels import LEVELS
+from agent_r1_league.levels import LEVELS, errors
 from agent_r1_league.worlds import WORLDS
 
 ALL = "all worlds"
@@ -22,7 +20,7 @@ COLUMNS = (
     "learned",
 )
 PREDICTORS = ("angle token", "angle_of_all", "bias2 token", "variance token")
-_RESAMPLES = 1000
+_RESAMPLES = 500
 
 
 @dataclass(frozen=True)
@@ -68,17 +66,26 @@ class Standings:
         self.left_out = {**left_out, **failed}
         (first, *_) = results.values()
         self.rows = [row for row in first if row not in failed]
+        picks = np.random.default_rng(0).integers(0, len(self.seeds), (_RESAMPLES, len(self.seeds)))
+        self._picks = np.concatenate([np.arange(len(self.seeds))[None], picks])
+        """[resamples, seeds], the seeds themselves first."""
         self._numbers = {
-            row: {world: np.array([_flat(results[world, seed][row]) for seed in self.seeds]) for world in self.worlds}
+            row: {world: self._resampled([results[world, seed][row] for seed in self.seeds]) for world in self.worlds}
             for row in self.rows
         }
 
+    def _resampled(self, rows: Sequence[Row]) -> Any:
+        """[resamples, columns], from a row's numbers by seed."""
+        angles = np.array([[*one["angle"].values(), one["angle_of_all"], one["learned"]] for one in rows])
+        moments = np.array([[one["moments"][level] for level in LEVELS] for one in rows])
+        angles, moments = angles[self._picks].mean(1), moments[self._picks].mean(1)
+        both = errors(np.moveaxis(moments, 2, 0))
+        return np.concatenate([angles[:, :3], *both, angles[:, 3:]], axis=1)
+
     def line(self, row: str, world: str) -> Line:
-        """A row's numbers in a world; over `ALL`, the mean over the worlds of each seed."""
-        columns = self._seeds(row, world).T.tolist()
-        return Line(
-            row, world, len(self.seeds), {name: _number(values) for name, values in zip(COLUMNS, columns, strict=True)}
-        )
+        """A row's numbers in a world; over `ALL`, the mean over the worlds."""
+        columns = self._draws(row, world).T
+        return Line(row, world, len(self.seeds), dict(zip(COLUMNS, map(_number, columns), strict=True)))
 
     def lines(self, world: str) -> list[Line]:
         """All rows in a world, the smallest angle per token first."""
@@ -98,16 +105,11 @@ class Standings:
         rows = self.distinct()
         if len(rows) < 3:
             return None
-        both = np.array([self._seeds(row, world)[:, [COLUMNS.index(column), COLUMNS.index("learned")]] for row in rows])
-
-        def correlation(picks: Any) -> float:
-            predicted, learned = both[:, picks].mean(1).T
-            return float(np.corrcoef(_ranks(-predicted), _ranks(learned))[0, 1])
-
-        generator, n = np.random.default_rng(0), len(self.seeds)
-        drawn = [correlation(generator.integers(0, n, n)) for _ in range(_RESAMPLES)]
-        low, high = np.nanquantile(drawn, [0.025, 0.975])
-        return Number(correlation(np.arange(n)), float(low), float(high))
+        at = [COLUMNS.index(column), COLUMNS.index("learned")]
+        draws = np.array([self._draws(row, world)[:, at] for row in rows])
+        return _number(
+            [np.corrcoef(_ranks(-small), _ranks(learned))[0, 1] for small, learned in draws.transpose(1, 2, 0)]
+        )
 
     def to_json(self) -> dict[str, Any]:
         places = [*self.worlds, ALL]
@@ -135,8 +137,8 @@ class Standings:
             ],
         }
 
-    def _seeds(self, row: str, world: str) -> Any:
-        """[seeds, columns]."""
+    def _draws(self, row: str, world: str) -> Any:
+        """[resamples, columns]."""
         worlds = self._numbers[row]
         return worlds[world] if world != ALL else np.mean(list(worlds.values()), axis=0)
 
@@ -172,13 +174,10 @@ def _rows(header: list[str], cells: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (header, ["---"] * len(header), *cells))
 
 
-def _flat(row: Row) -> list[float]:
-    levels = [row[number][level] for number in ("angle", "bias2", "variance") for level in LEVELS]
-    return [*levels, row["angle_of_all"], row["learned"]]
-
-
-def _number(values: list[float]) -> Number:
-    return Number(statistics.fmean(values), *bootstrap(values))
+def _number(draws: Any) -> Number:
+    """The first draw, with the interval of the others."""
+    low, high = np.nanquantile(draws[1:], [0.025, 0.975])
+    return Number(float(draws[0]), float(low), float(high))
 
 
 def _ranks(values: Any) -> Any:

@@ -9,7 +9,7 @@ import torch
 from agent_r1_league.contest import Measurement, Size, angle, first_logits
 from agent_r1_league.entrants import TRUTH, Entrant, entrants
 from agent_r1_league.estimator import Estimator, Played
-from agent_r1_league.levels import Credited, errors
+from agent_r1_league.levels import Credited, errors, moments
 from agent_r1_league.play import Player
 from agent_r1_league.truth import Places, exact, probabilities
 from agent_r1_league.worlds import WORLDS, key
@@ -35,17 +35,16 @@ def measurement() -> Measurement:
 def test_without_luck_a_step_of_an_exact_critic_is_the_exact_advantage(measurement: Measurement, block: str) -> None:
     row = measurement.row(estimator(Places(key(2)), block, None if block == TRUTH else "exact"))
     for level in ("token", "turn", "episode"):
-        assert row["bias2"][level] == pytest.approx(0, abs=1e-6)
-        assert row["variance"][level] == pytest.approx(0, abs=1e-6)
+        assert errors(row["moments"][level]) == pytest.approx((0, 0), abs=1e-6)
     assert row["angle_of_all"] < row["angle"]["token"] < row["angle"]["episode"]
 
 
 def test_what_says_nothing_is_nothing_but_bias(measurement: Measurement) -> None:
     nothing = measurement.row(estimator(Places(key(2)), f"{UNWHITENED},gamma=0", "zero"))
-    assert nothing["bias2"]["token"] > 0.3, "rewards that come later are left out"
+    assert errors(nothing["moments"]["token"])[0] > 0.3, "rewards that come later are left out"
     own = measurement.row(estimator(Places(key(2)), "rft,success_at=9"))
     assert own["angle"]["token"] == own["angle_of_all"] == 90
-    assert (own["bias2"]["token"], own["variance"]["token"]) == (1, 0)
+    assert errors(own["moments"]["token"]) == (1, 0)
 
 
 def test_the_mean_update_of_leave_one_out_is_the_true_gradient() -> None:
@@ -96,11 +95,11 @@ def test_scale_and_a_baseline_of_the_place_are_no_bias() -> None:
     truth = (decided % 2).double() - 0.5
     noise = torch.randn(4000, generator=generator, dtype=torch.float64) / 10
     half = (torch.arange(4000) // 4) % 2
-    bias, variance = errors("token", [Credited(7 * (truth + where + noise), truth, decided, where, half)])
+    bias, variance = errors(moments("token", [Credited(7 * (truth + where + noise), truth, decided, where, half)]))
     assert bias == pytest.approx(0, abs=1e-3)
     assert variance == pytest.approx(4 * ((0 + 1 + 4 + 9) / 4 + 0.01), rel=0.05), "a baseline is variance"
     wrong = torch.where(where == 0, -truth, truth)
-    bias, _ = errors("token", [Credited(wrong, truth, decided, where, half)])
+    bias, _ = errors(moments("token", [Credited(wrong, truth, decided, where, half)]))
     assert bias == pytest.approx(1 - 0.5**2, abs=1e-2), "of four places one is wrong, and the scale halves them all"
 
 
