@@ -16,7 +16,7 @@ SHOWN = (
     '{"messages": [{"role": "user", "content": "1 + 1?"}, {"role": "assistant", "content": null, "tool_calls": '
     '[{"function": {"name": "calculator", "arguments": {"expression": "1+1"}}}]}]}\n'
 )
-NARRATION = ("tasks.eval is", "writing to ", "examples before every task: ")
+NARRATION = ("kernels: ", "tasks.eval is", "writing to ", "examples before every task: ")
 
 
 def files(folder: Path) -> dict[str, bytes]:

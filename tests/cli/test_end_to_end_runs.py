@@ -41,8 +41,9 @@ def test_a_run_tells_its_scores_its_place_and_what_to_do_next(succeed: Invoke, s
     assert health == "health: healthy, no alarm in 2 steps"
     assert (place, policy) == ("run: runs/small", "policy: runs/small/model")
     narration = done.stderr.splitlines()
-    assert narration[0] == "writing to runs/small"
-    assert narration[1].startswith("evaluation before training: exact_match")
+    assert narration[0] == "kernels: compiled for this processor"
+    assert narration[1] == "writing to runs/small"
+    assert narration[2].startswith("evaluation before training: exact_match")
     assert [line.partition("  ")[0] for line in narration if line.startswith("step ")] == ["step 1/2", "step 2/2"]
     assert narration[-2].startswith("another run with this seed will differ slightly")
     assert narration[-1] == "next: agent-r1 view runs/small | agent-r1 eval runs/small | agent-r1 rollout runs/small"
