@@ -218,8 +218,8 @@ class Learner:
             outputs = ([] if policy is None else [policy.logprobs]) + ([] if values is None else [values])
             torch.cat(outputs).sum().backward()
             return {}
-        tokens = minibatch.loss_tokens(packed, chosen, policy, values, self.policy.device)
-        device, sums = self.policy.device, dict[str, Sum]()
+        device, sums, masks = self.policy.device, dict[str, Sum](), self.settings.mismatch_mask is not None
+        tokens = minibatch.loss_tokens(packed, chosen, policy, values, device, segments=masks)
         if learns:
             minibatch.update.take(packed, at, tokens.logprobs)
             action = (packed.take(minibatch.update.batch.turn, chosen) >= 0).nonzero().flatten()

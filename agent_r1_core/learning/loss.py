@@ -65,7 +65,7 @@ class LossTokens:
     """min(pi_old / pi_sampler, bound) at actions, else 1: times pi / pi_old it makes up for the policy that sampled, in
     a term of the loss that has no advantage. None: there are no such weights."""
     segment: Tensor | None = None
-    """long: the number of the token's segment within the micro-batch; None: every trajectory is a single one."""
+    """long: the number of the token's segment within the micro-batch, with a `training.mismatch_mask`."""
 
     @property
     def in_loss(self) -> Tensor:

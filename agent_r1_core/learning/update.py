@@ -163,7 +163,13 @@ class Minibatch:
         return cls(update, rows, [row for row in rows if credited[row] or not skips], weights, value_weights)
 
     def loss_tokens(
-        self, packed: Packed, chosen: Tensor, policy: TokenLogprobs | None, values: Tensor | None, device: torch.device
+        self,
+        packed: Packed,
+        chosen: Tensor,
+        policy: TokenLogprobs | None,
+        values: Tensor | None,
+        device: torch.device,
+        segments: bool = False,
     ) -> LossTokens:
         """What the algorithm's loss gets of a micro-batch.
 
@@ -172,6 +178,7 @@ class Minibatch:
             policy: log-probs and entropies of the chosen tokens; None where only the critic learns: the policy then is
                 what it was before the update.
             values: of the states before the chosen tokens; None without a critic.
+            segments: whether to tell the tokens' segments.
         """
         batch, advantages = self.update.batch, self.update.advantages
 
@@ -186,8 +193,6 @@ class Minibatch:
             before = sampler if old is None else old
             policy = TokenLogprobs(before, torch.zeros_like(before))
         sequence = torch.arange(len(packed.rows)).repeat_interleave(packed.valid.sum(1))
-        lengths = [len(one.ids) for row in packed.rows.tolist() for one in batch.trajectories[row].segments]
-        segment = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
         return LossTokens(
             logprobs=policy.logprobs,
             old_logprobs=policy.logprobs.detach() if old is None else old,
@@ -202,5 +207,11 @@ class Minibatch:
             old_values=take_some(batch.values),
             value_targets=take_some(advantages.value_targets),
             value_weights=take_some(self.value_weights),
-            segment=on_device(segment[chosen], device),
+            segment=on_device(_segments(batch, packed)[chosen], device) if segments else None,
         )
+
+
+def _segments(batch: Batch, packed: Packed) -> Tensor:
+    """long [packed tokens]: the number of each token's segment among those of the packed trajectories."""
+    lengths = [len(one.ids) for row in packed.rows.tolist() for one in batch.trajectories[row].segments]
+    return torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
