@@ -34,11 +34,11 @@ def fuse(decoder: Any) -> None:
 
 
 def _norm(self: Any, hidden_states: Tensor) -> Tensor:
-    return _Norm.apply(hidden_states, self.weight, self.variance_epsilon)  # type: ignore[no-any-return]
+    return _Norm.apply(hidden_states, self.weight, self.variance_epsilon)
 
 
 def _mlp(self: Any, x: Tensor) -> Tensor:
-    return self.down_proj(_SiluMul.apply(self.gate_proj(x), self.up_proj(x)))  # type: ignore[no-any-return]
+    return self.down_proj(_SiluMul.apply(self.gate_proj(x), self.up_proj(x)))
 
 
 def _attention(
@@ -52,7 +52,7 @@ def _attention(
     """Of packed rows; of others it is the class's own."""
     if past_key_values is not None or "spans" not in kwargs or self.config._attn_implementation != NAME:
         own = type(self).forward
-        return own(self, hidden_states, position_embeddings, attention_mask, past_key_values=past_key_values, **kwargs)  # type: ignore[no-any-return]
+        return own(self, hidden_states, position_embeddings, attention_mask, past_key_values=past_key_values, **kwargs)
     shape = (*hidden_states.shape[:-1], -1, self.head_dim)
     query, key, value = (project(hidden_states).view(shape) for project in (self.q_proj, self.k_proj, self.v_proj))
     if hasattr(self, "q_norm"):
@@ -97,7 +97,8 @@ class _SiluMul(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        return _compiled().silu_mul_backward(*ctx.saved_tensors, grad.contiguous())
+        gate, up = ctx.saved_tensors
+        return _compiled().silu_mul_backward(gate, up, grad.contiguous())
 
 
 class _Rotary(torch.autograd.Function):
@@ -112,4 +113,5 @@ class _Rotary(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return _compiled().rotary(grad[0].contiguous(), *ctx.saved_tensors, inverse=True)[None], None, None
+        cos, sin = ctx.saved_tensors
+        return _compiled().rotary(grad[0].contiguous(), cos, sin, inverse=True)[None], None, None
