@@ -60,7 +60,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(succeed: Invoke, changed:
     assert saved is not None
     assert saved.step == len(made)
     done = succeed("train", "runs/small", "--resume", f"training.steps={len(made) + 1}")
-    assert done.stderr.startswith(f"resuming runs/small after step {len(made)} of {len(made) + 1}\n")
+    assert f"\nresuming runs/small after step {len(made)} of {len(made) + 1}\n" in done.stderr
     assert [line["step"] for line in run.metrics()] == [*made, len(made) + 1]
     assert run.trajectory_steps() == [*made, len(made) + 1]
 

@@ -43,13 +43,14 @@ COMMANDS: dict[str, Callable[[Names], list[str]]] = {
     "play": lambda at: ["play", at["run"], "--script", at["script"]],
     "runs": lambda at: ["runs", at["home"]],
     "runs --json": lambda at: ["runs", at["run"], "--json"],
+    "replay": lambda at: ["replay", at["run"], "--step", "1", "--update"],
     "view": lambda at: ["view", at["home"], "--no-open"],
     "view --export": lambda at: ["view", at["run"], "--export", at["page"], "--force"],
     "reproduce --dry-run": lambda at: ["reproduce", "table3", "--dir", at["run"], "--dry-run"],
 }
 """How every command is given a run. Those that write it get a fresh copy each time."""
 WRITING = ("train --resume", "eval")
-SLOW = ("train --resume", "eval", "rollout", "play", "view --export")
+SLOW = ("train --resume", "eval", "rollout", "play", "replay", "view --export")
 """These try one disguise of every file, each file the next one."""
 WITHOUT_RUNS = (
     *("metrics", "league", "serve", "new", "plugins list", "plugins show", "plugins doctor"),
