@@ -272,6 +272,6 @@ def test_a_real_process_narrates_in_our_words_alone(changed: Changed) -> None:
     call = [sys.executable, "-c", "from agent_r1_cli.main import main; main()", "train", *changed("training.steps=1")]
     done = subprocess.run(call, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    ours = ("writing to ", "another run ", "evaluation ", "step 1/1  ", "step 1: ", "next: ")
+    ours = ("kernels: ", "writing to ", "another run ", "evaluation ", "step 1/1  ", "step 1: ", "next: ")
     assert [line for line in done.stderr.splitlines() if not line.startswith(ours)] == []
     assert len(done.stdout.splitlines()) == 5

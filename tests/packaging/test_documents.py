@@ -50,7 +50,9 @@ def shell(with_agent_r1, warm: Path, tmp_path: Path):
     folder.mkdir()
     warmed.mkdir()
     python, scripts = with_agent_r1.python, with_agent_r1.folder / "bin"
-    (scripts / "agent-r1").write_text(f"#!{python}\nfrom agent_r1_cli.main import main\nmain()\n")
+    (scripts / "agent-r1").write_text(
+        f"#!{python}\nfrom agent_r1_cli.main import main\nif __name__ == '__main__':\n    main()\n"
+    )
     offline = "--no-deps --no-build-isolation --no-index --quiet --disable-pip-version-check"
     (scripts / "pip").write_text(f'#!/bin/sh\nexec {sys.executable} -m pip --python {python} "$@" {offline}\n')
     (warmed / "agent-r1").write_text(f'#!/bin/sh\nexec {warm} {scripts / "agent-r1"} "$@"\n')
