@@ -74,11 +74,12 @@ class LossTokens:
         """bool: the tokens of the policy's loss."""
         return self.weights > 0
 
-    def log_ratio_per(self, level: ImportanceLevel, token_log_ratio: Tensor, counted: Tensor) -> Tensor:
-        """Log-ratios [tokens] of the tokens, or the means of their trajectories or turns over `counted` tokens; with
-        `turn` the environment's tokens, which are in none, keep their own."""
+    def log_ratio_per(self, level: ImportanceLevel, token_log_ratio: Tensor, counted: Tensor | None = None) -> Tensor:
+        """Log-ratios [tokens] of the tokens, or the means of their trajectories or turns over `counted` tokens, which
+        are those of the loss by default; with `turn` the environment's tokens, which are in none, keep their own."""
         if level == "token":
             return token_log_ratio
+        counted = self.in_loss if counted is None else counted
         if level == "sequence":
             return mean_log_ratio(token_log_ratio, self.sequence, counted)
         action = self.turn >= 0

@@ -131,7 +131,7 @@ class GRPO(Algorithm):
     def loss(self, tokens: LossTokens) -> LossTerms:
         """The surrogate of the objective, and the KL."""
         config, logprobs, old, advantages = self.config, tokens.logprobs, tokens.old_logprobs, tokens.advantages
-        ratio = tokens.log_ratio_per(config.ratio, log_ratio(logprobs, old), tokens.in_loss)
+        ratio = tokens.log_ratio_per(config.ratio, log_ratio(logprobs, old))
         if config.objective == "dppo":
             surrogate = dppo_surrogate(logprobs, old, advantages, config.clip_low, config.clip_high)
         elif config.objective == "cispo":
