@@ -48,6 +48,10 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         show("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
+def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in (headers, ["---"] * len(headers), *rows))
+
+
 def show(text: str = "") -> None:
     """Print text for people on stdout."""
     print(shown(text, sys.stdout.encoding))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,14 +41,19 @@ def split_arguments(arguments: list[str] | None) -> tuple[str | None, list[str]]
     Raises:
         ConfigError: an argument after the first is not an override.
     """
-    from agent_r1_core.errors import ConfigError
-
     given = list(arguments or ())
     recipe = given.pop(0) if given and "=" not in given[0] else None
-    for text in given:
-        if "=" not in text:
-            raise ConfigError(f"argument {text!r} is not an override; write KEY=VALUE, and the recipe first")
+    check_overrides(given, ", and the recipe first")
     return recipe, given
+
+
+def check_overrides(arguments: Sequence[str], more: str = "") -> None:
+    """Raise a ConfigError at the first argument that is not an override; `more` says what else the command takes."""
+    from agent_r1_core.errors import ConfigError
+
+    stray = next((text for text in arguments if "=" not in text), None)
+    if stray is not None:
+        raise ConfigError(f"argument {stray!r} is not an override; write KEY=VALUE{more}")
 
 
 def resolve_for_model(

@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import accumulate
 from typing import Any, Literal, TypedDict
 
 ROUNDING = 1e-6
@@ -251,6 +252,11 @@ class Trajectory:
     def tokens(self) -> int:
         """All tokens of all segments."""
         return sum(len(segment.ids) for segment in self.segments)
+
+    @property
+    def starts(self) -> list[int]:
+        """Where each segment begins among the ids of all, and where the last one ends."""
+        return [0, *accumulate(len(segment.ids) for segment in self.segments)]
 
     def messages(self) -> list[Message]:
         """Observations and actions in order, summaries and what asked for them included; where a segment begins, the

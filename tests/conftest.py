@@ -137,6 +137,18 @@ def noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_model_folder(tmp_path_factory.mktemp("models") / "noise")
 
 
+@pytest.fixture
+def kernels_here() -> None:
+    """The compiled kernels; a machine without a C++ compiler skips the test, and CI fails it."""
+    from agent_r1_core import kernels
+
+    if kernels.kernels() is None:
+        reason = f"{kernels.describe()}; install a C++ compiler, or name one in CXX"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of small real data sets; its absence skips a test, and fails it in CI."""

@@ -22,6 +22,7 @@ from agent_r1_core.errors import ConfigError, ModelError, RunError
 from agent_r1_core.folders import cache_dir
 from agent_r1_core.opening import check_folder, read_json, read_text
 from agent_r1_core.runs.files import write_text
+from agent_r1_core.work.running import usable_cores
 
 if TYPE_CHECKING:
     import torch
@@ -88,7 +89,7 @@ def apply(hardware: Hardware, deterministic: bool) -> None:
 
 def _thread_counts() -> list[int]:
     """1, 2, 4, ... up to the cores that this process may use."""
-    return [2**power for power in range(_cores().bit_length())]
+    return [2**power for power in range(usable_cores().bit_length())]
 
 
 def _cpu_dtypes() -> list[str]:
@@ -126,13 +127,9 @@ def _remembered(folder: Path, choices: list[Choice]) -> Choice:
 def _loaded() -> bool:
     """Whether other work takes a quarter of the cores or more, which makes several threads look slow."""
     try:
-        return os.getloadavg()[0] >= _cores() / 4
+        return os.getloadavg()[0] >= usable_cores() / 4
     except (OSError, AttributeError):  # not known here
         return False
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _fingerprint(folder: Path, choices: list[Choice]) -> str:

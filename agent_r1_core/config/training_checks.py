@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _CORRECTION: Key = ("training", "staleness_correction")
 _CLIPS = ("clip_low", "clip_high", "dual_clip", "value_clip")
 """Options of algorithms that limit how far an update moves from the policy that sampled."""
+_UNWEIGHED = "the algorithm {} compares with the policy that sampled"
 
 
 def check_training(setup: Setup) -> None:
@@ -45,14 +46,14 @@ def _algorithm(setup: Setup) -> None:
         )
         setup.idle(("training", "old_logprobs"), text)
     elif algorithm.importance_level() is None:
-        setup.idle(("training", "old_logprobs"), f"the algorithm {block.name} compares with the policy that sampled")
+        setup.idle(("training", "old_logprobs"), _UNWEIGHED.format(block.name))
     elif training.old_logprobs == "engine":
         text = "training.old_logprobs=engine takes the sampler's own log-probs, so that every importance ratio is 1"
         setup.idle(("training", "importance_clip"), text)
         if training.mismatch_mask != "off_policy":
             setup.idle(("training", "mismatch_mask"), text)
     if algorithm.importance_level() is None:
-        setup.idle(("training", "importance_clip"), f"the algorithm {block.name} compares with the policy that sampled")
+        setup.idle(("training", "importance_clip"), _UNWEIGHED.format(block.name))
     if not algorithm.asks_for_more() and algorithm.config.filter != "resample":
         text = f"the algorithm {block.name} never asks for more episodes, and algorithm.filter is not resample"
         setup.idle(("training", "extra_rollouts"), text)
@@ -112,7 +113,7 @@ def _staleness(setup: Setup, algorithm: Algorithm, name: str) -> None:
         setup.idle(_CORRECTION, "training.max_staleness is 0")
         return
     if algorithm.importance_level() is None:
-        setup.idle(_CORRECTION, f"the algorithm {name} compares with the policy that sampled")
+        setup.idle(_CORRECTION, _UNWEIGHED.format(name))
     elif training.epochs * training.minibatches == 1:
         text = (
             "with training.epochs=1 and training.minibatches=1 each rollout gets a single optimiser step, whose policy "
@@ -277,7 +278,7 @@ def _lacking(config: RunConfig, name: str, algorithm: Algorithm) -> dict[Need, s
     if training.max_staleness:
         lacking["one version"] = "training.max_staleness lets the groups mix versions"
     if algorithm.importance_level() is None:
-        lacking["importance weights"] = f"the algorithm {name} compares with the policy that sampled"
+        lacking["importance weights"] = _UNWEIGHED.format(name)
     elif training.importance_clip is None and not training.max_staleness:
         lacking["importance weights"] = "training.importance_clip is null"
     if training.mismatch_mask is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Any
 
 import torch
@@ -173,7 +172,7 @@ def _fill_rewards(batch: Batch, row: int, trajectory: Trajectory) -> None:
     """Rewards reach actions (LAW 4); a turn whose action is empty hands its own to the nearest earlier action token,
     or, where there is none, to the first later one."""
     actions = batch.action_mask[row].nonzero().flatten()
-    starts = [0, *accumulate(len(segment.ids) for segment in trajectory.segments)]
+    starts = trajectory.starts
     for turn in trajectory.turns:
         start, stop = starts[turn.segment] + turn.start, starts[turn.segment] + turn.stop
         if not bool(batch.action_mask[row, start:stop].all()):

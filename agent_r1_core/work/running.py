@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import os
 import signal
 import sys
 import threading
@@ -34,6 +35,11 @@ def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
         with bounded_runner() as runner:
             return runner.run(_interruptible(coroutine))
     return _in_thread(coroutine)
+
+
+def usable_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def trim_memory() -> None:

@@ -83,7 +83,7 @@ class Program:
 
     async def start(self, task: dict[str, Any], address: str, key: str, ended: Ended) -> None:
         """Begin; `ended` is called once, in any thread."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} defines no start(task, address, key, ended); add one")
 
     def output(self) -> str:
         """What it printed since the last call, bounded."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -83,7 +82,7 @@ def _play(
     """
     from agent_r1_core.errors import ConfigError
     from agent_r1_core.work import WorkDisplay, working
-    from agent_r1_core.work.running import termination_interrupts
+    from agent_r1_core.work.running import termination_interrupts, usable_cores
     from agent_r1_league.contest import Size
     from agent_r1_league.entrants import entrants
     from agent_r1_league.running import Contest, play
@@ -98,7 +97,7 @@ def _play(
     contests = [Contest(name, seed, tuple(taking_part), size, plugins) for seed in range(seeds) for name in names]
     results = {}
     with termination_interrupts(), WorkDisplay(), working("playing", len(contests), unit="contests") as work:
-        for contest, numbers in play(contests, processes or len(os.sched_getaffinity(0))):
+        for contest, numbers in play(contests, processes or usable_cores()):
             results[contest.world, contest.seed] = numbers
             work.advance()
     return Standings(results, size, left_out)

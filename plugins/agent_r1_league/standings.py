@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from agent_r1_cli.output import markdown_table
 from agent_r1_league.contest import Row, Size
 from agent_r1_league.entrants import TRUTH
 from agent_r1_league.levels import LEVELS, errors
@@ -162,16 +163,12 @@ def markdown(standings: Standings) -> str:
 
 def _table(standings: Standings, world: str) -> str:
     cells = [[line.row, str(line.n), *map(str, line.numbers.values())] for line in standings.lines(world)]
-    return _rows(["row", "n", *COLUMNS], cells)
+    return markdown_table(["row", "n", *COLUMNS], cells)
 
 
 def _predictions(standings: Standings, worlds: Sequence[str]) -> str:
     cells = [[world, *(str(standings.prediction(one, world) or "") for one in PREDICTORS)] for world in worlds]
-    return _rows(["world", *PREDICTORS], cells)
-
-
-def _rows(header: list[str], cells: list[list[str]]) -> str:
-    return "\n".join(f"| {' | '.join(line)} |" for line in (header, ["---"] * len(header), *cells))
+    return markdown_table(["world", *PREDICTORS], cells)
 
 
 def _number(draws: Any) -> Number:

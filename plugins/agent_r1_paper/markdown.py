@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent_r1_cli.output import markdown_table
 from agent_r1_core.metrics.estimate import Estimate
 from agent_r1_paper.report import NOT_RUN, VOID, Line, Report
 from agent_r1_paper.tables import AVERAGE, COLUMNS, OUT_OF_DOMAIN
@@ -14,7 +15,7 @@ def markdown(report: Report) -> str:
         f"# {matrix.table.title}",
         f"Scale {matrix.scale.name}: {matrix.scale.about}; {matrix.seeds} seed{'s' * (matrix.seeds > 1)}{changed}. The "
         "paper's numbers (arXiv 2511.14460) are those of Qwen2.5-3B-Instruct on its own sets, corpus and questions.",
-        "\n".join(f"| {' | '.join(texts)} |" for texts in (header, ["---"] * len(header), *lines)),
+        markdown_table(header, lines),
         "`gap` is our average less the paper's. Brackets: 95 % intervals.",
         "## What shows, and what does not",
         *_listed([claim.sentence() for claim in report.claims]),

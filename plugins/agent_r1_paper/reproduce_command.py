@@ -12,6 +12,7 @@ import typer
 from agent_r1_cli.completion import Offer
 from agent_r1_cli.output import print_json, print_table, say, show
 from agent_r1_cli.plugin_options import AsJson
+from agent_r1_cli.recipe_arguments import check_overrides
 from agent_r1_paper.tables import SCALES, TABLES
 
 if TYPE_CHECKING:
@@ -105,9 +106,7 @@ def _matrix(table: str, scale: str, seeds: int, overrides: list[str], rows: list
         raise ConfigError(f"there is no table {table!r}; the tables are {', '.join(TABLES)}")
     if scale not in SCALES:
         raise ConfigError(f"there is no scale {scale!r}; the scales are {', '.join(SCALES)}")
-    stray = next((text for text in overrides if "=" not in text), None)
-    if stray is not None:
-        raise ConfigError(f"argument {stray!r} is not an override; write KEY=VALUE")
+    check_overrides(overrides)
     return Matrix(TABLES[table], SCALES[scale], seeds, SCALES[scale].overrides(table, overrides), tuple(rows))
 
 

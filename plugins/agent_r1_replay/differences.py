@@ -56,8 +56,8 @@ def _shown(value: object) -> str:
 
 def _turn_at(trajectory: Trajectory, place: int) -> int:
     """The turn that sampled the id at this place of all segments, or would read it next."""
-    starts = np.cumsum([0, *(len(segment.ids) for segment in trajectory.segments)])
-    stops = [int(starts[turn.segment]) + turn.stop for turn in trajectory.turns]
+    starts = trajectory.starts
+    stops = [starts[turn.segment] + turn.stop for turn in trajectory.turns]
     return next((turn for turn, stop in enumerate(stops) if place < stop), max(0, len(stops) - 1))
 
 
@@ -98,7 +98,7 @@ class AdvantageDifferences:
         apart = np.abs(flat - derived)[credited]
         turns = []
         for row, trajectory in enumerate(trajectories):
-            starts = np.cumsum([0, *(len(segment.ids) for segment in trajectory.segments)])
+            starts = trajectory.starts
             for turn in trajectory.turns:
                 span = slice(starts[turn.segment] + turn.start, starts[turn.segment] + turn.stop)
                 if turn.stop > turn.start:

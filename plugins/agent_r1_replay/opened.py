@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,10 +122,7 @@ def _check_key(text: str) -> None:
     """Raise a ConfigError where an override changes what the record has fixed (LAW 8)."""
     key = text.partition("=")[0].strip()
     section, _, option = key.partition(".")
-    known: Collection[str] = SECTIONS
-    if "=" not in text:
-        raise ConfigError(f"argument {text!r} is not an override; write KEY=VALUE")
-    if section.partition("[")[0] not in known or (section == "training" and option.partition(".")[0] in PLAYING):
+    if section.partition("[")[0] not in SECTIONS or (section == "training" and option.partition(".")[0] in PLAYING):
         raise ConfigError(
             f"{key} changes nothing that a replay derives, since the episodes are those of the record; change keys of "
             f"{', '.join(SECTIONS[:-1])} or {SECTIONS[-1]} that an update depends on"

@@ -41,14 +41,9 @@ class RecordedStep:
             raise RunError(f"run {run.path} has no metrics of step {step}; name a step that it has recorded")
         return cls(step, run.read_trajectories(step), run.read_token_numbers(step, dropped=False), metrics[step])
 
-    @property
-    def groups(self) -> list[Group]:
-        """The groups that were played, in their order; a step has each task once."""
-        return groups_of(self.trajectories)
-
 
 def groups_of(trajectories: Sequence[Trajectory]) -> list[Group]:
-    """Trajectories of one step by task and player, each with its greedy baseline."""
+    """The groups of a step, which has each task once: its trajectories by task and player, with the greedy baseline."""
     groups: dict[tuple[str, int], Group] = {}
     for one in trajectories:
         group = groups.setdefault((task_key(one.task), one.player), Group(one.task, player=one.player))

@@ -10,6 +10,7 @@ import typer
 
 from agent_r1_cli.output import print_json, print_table, show
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, TrustFiles, trust_as
+from agent_r1_cli.recipe_arguments import check_overrides
 
 if TYPE_CHECKING:
     from agent_r1_replay.alternative import Alternative
@@ -96,7 +97,8 @@ def replay(
 def _check_options(
     overrides: list[str] | None, sample: int | None, update: bool, until: int | None, steps: range
 ) -> None:
-    """Refuse options that would do nothing."""
+    """Refuse options that would do nothing, and arguments that are no overrides."""
+    check_overrides(overrides or ())
     if sample is not None and (overrides or update or until):
         raise typer.BadParameter(
             "it compares an episode that is played again; leave the others out", param_hint="--sample"

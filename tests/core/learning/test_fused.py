@@ -33,8 +33,7 @@ CONFIGS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 @pytest.fixture(autouse=True)
-def _kernels() -> Iterator[None]:
-    assert kernels.kernels() is not None, kernels.describe()
+def _kernels(kernels_here: None) -> Iterator[None]:
     yield
     kernels.switch(True)
 

@@ -126,7 +126,7 @@ async def test_requests_beyond_the_memory_wait_for_room(total, steps, reused, mo
 
 
 @pytest.mark.parametrize("kind", LEAN)
-async def test_kernels_sample_what_torch_samples(kind, serving):
+async def test_kernels_sample_what_torch_samples(kind, serving, kernels_here):
     """Contexts of 1, 2, 33, 79 and 80 ids, all of which begin alike or none; then their second turns."""
     system, *ends = drawn(4, 70, 9, 10)
     both = []

@@ -69,7 +69,8 @@ def test_weights_travel_in_the_engines_precision_and_where_there_is_room(monkeyp
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_float32_on_a_gpu_is_multiplied_as_float32(folder, dtype, monkeypatch):
-    monkeypatch.delenv("TRITON_F32_DEFAULT", raising=False)
+    monkeypatch.setenv("TRITON_F32_DEFAULT", "tf32")  # so that it is put back
+    monkeypatch.delenv("TRITON_F32_DEFAULT")
     monkeypatch.setattr("agent_r1_vllm.backend.check_machine", lambda model, config: None)
     monkeypatch.setattr("agent_r1_vllm.backend.starting", lambda **options: pytest.fail("enough"))
     with pytest.raises(pytest.fail.Exception):
