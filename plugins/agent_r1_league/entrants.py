@@ -57,6 +57,7 @@ def entrants(registry: Registry, rows: Sequence[str]) -> tuple[list[Entrant], di
     for row in rows or named:
         try:
             algorithm = Entrant(row).algorithm(registry)
+            other = algorithm.reference_model()
         except AgentR1Error as error:
             if rows:
                 raise
@@ -65,6 +66,8 @@ def entrants(registry: Registry, rows: Sequence[str]) -> tuple[list[Entrant], di
         strange = algorithm.roles() - {"policy", "critic", "reference"}
         if algorithm.demonstrations() is not None:
             left_out[row] = "it learns from demonstrations, not from what the policy plays"
+        elif other is not None:
+            left_out[row] = f"it learns from another model, {other}, not from rewards"
         elif strange:
             left_out[row] = f"it needs a network that the league does not have: {', '.join(sorted(strange))}"
         else:

@@ -108,4 +108,5 @@ def test_every_registered_name_takes_part_or_says_why_not() -> None:
     named = {one.name for one in REGISTRY.components("algorithm") if one.alias_of is None}
     assert {row.block for row in rows} - {TRUTH} | set(left_out) == named
     assert "demonstrations" in left_out["sft"]
+    assert "has no teacher" in left_out["distillation"], "a reference that agrees with the policy teaches nothing"
     assert [row.critic for row in rows if row.block == "ppo"] == ["exact", "fitted", "zero"]
