@@ -1,6 +1,6 @@
-"""Updates on several ranks of torch.distributed: processes that meet as 1, 2 and 4 ranks in turn, and what each found.
+"""Updates on several ranks of torch.distributed: processes that meet as 4, 2 and 1 ranks in turn, and what each found.
 
-As a script it starts them: `several_ranks.py FOLDER CASE ...`.
+As a script it starts them: `several_ranks.py FOLDER SIZES CASE ...`, with sizes as `4,2,1`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,27 +21,28 @@ PATIENCE = float(os.environ.get("LAWS_PATIENCE", "60"))
 """Seconds that a rank waits for the others."""
 
 
-def compute(cases: Sequence[str], folder: Path) -> dict[int, list[dict[str, Any]]]:
-    """What each rank found, by the number of ranks; `folder` is empty."""
+def compute(cases: Sequence[str], folder: Path, wanted: Container[int]) -> dict[int, list[dict[str, Any]]]:
+    """What each rank found, by the number of ranks, of those that are wanted; `folder` is empty."""
     import torch
 
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, __file__, str(folder), *cases]
+    sizes = [size for size in SIZES if size in wanted]
+    command = [sys.executable, __file__, str(folder), ",".join(map(str, sizes)), *cases]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace", check=False)
     assert done.returncode == 0, done.stderr[-6000:]
-    return {size: [torch.load(folder / f"{size}-{rank}.pt") for rank in range(size)] for size in SIZES}
+    return {size: [torch.load(folder / f"{size}-{rank}.pt") for rank in range(size)] for size in sizes}
 
 
-def main(folder: Path, cases: Sequence[str]) -> int:
+def main(folder: Path, sizes: Sequence[int], cases: Sequence[str]) -> int:
     """Start the ranks, as forks of a process that has imported everything; 1 if one of them fails, which ends all."""
     import rank_cases  # noqa: F401
     import torch.distributed.fsdp  # noqa: F401
 
     children = []
-    for rank in range(max(SIZES)):
+    for rank in range(max(sizes)):
         child = os.fork()
         if not child:
-            _be(rank, folder, cases)
+            _be(rank, folder, sizes, cases)
         children.append(child)
     for _ in children:
         if os.wait()[1]:
@@ -49,11 +50,11 @@ def main(folder: Path, cases: Sequence[str]) -> int:
     return 0
 
 
-def _be(rank: int, folder: Path, cases: Sequence[str]) -> None:
+def _be(rank: int, folder: Path, sizes: Sequence[int], cases: Sequence[str]) -> None:
     """Be one rank, to the end of its process."""
     code = 1
     try:
-        for size in SIZES:
+        for size in sizes:
             if rank < size:
                 _meet(rank, size, folder, cases)
         code = 0
@@ -83,4 +84,4 @@ def _meet(rank: int, size: int, folder: Path, cases: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     os.setpgrp()
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
+    sys.exit(main(Path(sys.argv[1]), [int(size) for size in sys.argv[2].split(",")], sys.argv[3:]))

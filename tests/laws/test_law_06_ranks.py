@@ -40,9 +40,11 @@ def on_several(cases: list[str]) -> list[tuple[str, int]]:
 @pytest.fixture(scope="module")
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[dict[str, Any]]]:
     """By the number of ranks, what each of them found of the cases that this session's tests name."""
-    specs = (getattr(item, "callspec", None) for item in request.session.items if item.path == request.path)
-    named = {spec.params.get("case") for spec in specs if spec is not None}
-    return compute([case for case in (*UPDATES, *OTHERS) if case in named], tmp_path_factory.mktemp("ranks"))
+    specs = [item.callspec.params for item in request.session.items if item.path == request.path]
+    named = {params["case"] for params in specs}
+    sizes = {1, *(params["size"] for params in specs)}
+    folder = tmp_path_factory.mktemp("ranks")
+    return compute([case for case in (*UPDATES, *OTHERS) if case in named], folder, sizes)
 
 
 def joined(found: list[dict[str, Any]], case: str, what: str) -> list[Named]:

@@ -45,19 +45,18 @@ def test_the_laws_test_sees_the_fault(mutation: Mutation, copy: Path, runs: Runn
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_without_a_fault_the_same_tests_pass(law: int, copy: Path, runs: Runner) -> None:
+def test_without_a_fault_the_same_test_passes(law: int, copy: Path, runs: Runner) -> None:
+    """The first one of each law's, which sees that copies run; the first ring runs all of them in the source."""
     planted = [mutation for mutation in MUTATIONS if mutation.law == law and mutation.by is None]
     assert planted, f"law {law} has no planted fault"
-    check_passed(planted, copy, runs)
+    check_passes(planted[0], copy, runs)
 
 
-def test_without_a_fault_the_tests_of_components_pass(copy: Path, runs: Runner) -> None:
-    check_passed([mutation for mutation in MUTATIONS if mutation.by], copy, runs)
+def test_without_a_fault_a_test_of_a_component_passes(copy: Path, runs: Runner) -> None:
+    check_passes(next(mutation for mutation in MUTATIONS if mutation.by), copy, runs)
 
 
-def check_passed(planted: list[Mutation], copy: Path, runs: Runner) -> None:
-    """See that the tests that notice these faults pass in a copy without one."""
-    files = sorted({file for mutation in planted for file in files_of(mutation, copy)})
-    chosen = sorted({mutation.tests for mutation in planted})
-    code, said = runs.run(copy, files, " or ".join(f"({tests})" for tests in chosen))
+def check_passes(mutation: Mutation, copy: Path, runs: Runner) -> None:
+    """See that the test that notices this fault passes in a copy without it."""
+    code, said = runs.run(copy, files_of(mutation, copy), mutation.tests)
     assert code == 0, said
