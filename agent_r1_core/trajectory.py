@@ -204,6 +204,10 @@ class Trajectory:
     """How many examples stood before the task. Their ids are context; no turn's observation has them."""
     player: int = 0
     """Whose part of the episode it is, where the policy plays against itself."""
+    branched_from: int | None = None
+    """The sample of its group whose first actions it repeats before it goes on by itself; None: it begins anew."""
+    repeated_turns: int = 0
+    """How many of its turns are those of the sample that it branched off from."""
     others: tuple[Trajectory, ...] = ()
     """Of player 0 in a finished episode: the parts of the other players, in order."""
 
@@ -247,6 +251,11 @@ class Trajectory:
     def action_tokens(self) -> int:
         """Tokens that the policy sampled."""
         return sum(sum(segment.mask) for segment in self.segments)
+
+    @property
+    def repeated_tokens(self) -> int:
+        """Those of its action tokens that were sampled for the episode that it branched off from."""
+        return sum(turn.tokens for turn in self.turns[: self.repeated_turns])
 
     @property
     def tokens(self) -> int:

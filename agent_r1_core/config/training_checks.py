@@ -65,6 +65,9 @@ def _algorithm(setup: Setup) -> None:
             f"training.samples_per_task=1: the algorithm {block.name} compares the episodes of a group and learns "
             "nothing from groups of one"
         )
+    if algorithm.trees() >= training.samples_per_task > 1:
+        text = f"is not below training.samples_per_task={training.samples_per_task}, so that nothing branches off"
+        setup.problems.add(("algorithm", "trees"), f"{text}; lower it, or play more samples")
     if algorithm.needs_every_trajectory():
         text = f"the algorithm {block.name} with these options has a gradient on every episode"
         setup.idle(("training", "skip_without_gradient"), text)

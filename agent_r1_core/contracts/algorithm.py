@@ -147,6 +147,11 @@ class Algorithm(Component):
         the same weights and tools. A group whose greedy episode failed has none; drop it in `filter`."""
         return False
 
+    def trees(self) -> int:
+        """How many episodes of each task begin at its start; the others of the group branch off from these, behind a
+        turn whose actions, and all before, they repeat. 0: all begin at the start."""
+        return 0
+
     def demonstrations(self) -> ObservationSource | None:
         """Where the observations of demonstrations come from, `tools` or `file`, for an algorithm that learns from the
         tasks' demonstrations: each is then played in the policy's place. None: the policy plays."""

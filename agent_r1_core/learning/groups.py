@@ -110,6 +110,15 @@ def _where_informative(advantage: Tensor, statistics: GroupStatistics, returns: 
     return torch.where(statistics.informative, advantage, torch.zeros_like(advantage)).to(returns.dtype)
 
 
+def tree_groups(batch: Batch) -> Tensor:
+    """The number of each trajectory's tree, [n]: what begins at the start, and all of its group that branches off from
+    it."""
+    numbers: dict[tuple[int, int], int] = {}
+    keys = zip(batch.group.tolist(), batch.trajectories, strict=True)
+    roots = [(group, one.sample if one.branched_from is None else one.branched_from) for group, one in keys]
+    return torch.tensor([numbers.setdefault(root, len(numbers)) for root in roots], dtype=torch.long)
+
+
 def anchor_groups(batch: Batch) -> Tensor:
     """At the first action token of each turn with a `state_key`, the number of its anchor group, else -1; long [n, T].
 

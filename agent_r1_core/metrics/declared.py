@@ -63,6 +63,14 @@ ROLLOUT_EPISODES = Metric(
 )
 ROLLOUT_FAILED = Metric("rollout/failed", "episodes that failed at every attempt and are left out", better="lower")
 ROLLOUT_RETRIES = Metric("rollout/retries", "attempts beyond each episode's first", better="lower")
+ROLLOUT_BRANCHED = Metric(
+    "rollout/branched", "episodes that branched off from another one of their group", unit="share"
+)
+ROLLOUT_REPEATED = Metric(
+    "rollout/repeated_tokens",
+    "action tokens that branches repeat, and no engine sampled for them",
+    unit="share",
+)
 ROLLOUT_HUNG = Metric(
     "rollout/hung", "calls of tools, environments and rewards that did not return in time", better="lower"
 )

@@ -20,7 +20,7 @@ from agent_r1_core.contracts.engine import Engine, Request
 from agent_r1_core.errors import ConfigError, ModelError, PluginError, describe_error
 from agent_r1_core.rollout.demonstration import BadDemonstration
 from agent_r1_core.rollout.episode import Episode, PromptTooLong
-from agent_r1_core.rollout.plan import EpisodePlan, RolloutRequest, plan_episodes
+from agent_r1_core.rollout.plan import EpisodePlan, RolloutRequest, plan_episodes, play_in_waves
 from agent_r1_core.rollout.result import CallCounts, OnEpisode, RolloutResult
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.services import EpisodeServices
@@ -68,7 +68,7 @@ class Collector:
             if on_episode is not None:
                 on_episode(trajectory)
 
-        await self.play(plans, keep, request.greedy)
+        await play_in_waves(request, plans, finished, lambda wave: self.play(wave, keep, request.greedy))
         episodes = [finished[plan.index] for plan in plans]
         told, self._told = self._told, self.counts()
         return RolloutResult.of(request, episodes, time.perf_counter() - begun, self._told - told)
@@ -157,9 +157,9 @@ class _Rollout:
             request = episode.request() if episode.error is None else None
             if request is not None:
                 requests.append((episode, request))
-        asked = [(episode, request) for episode, request in requests if not episode.demonstrates]
-        shown = [pair for pair in requests if pair[0].demonstrates]
-        await _run_all([self._fail_on_error(episode, episode.imitate(request)) for episode, request in shown])
+        asked = [(episode, request) for episode, request in requests if not episode.scripted]
+        shown = [pair for pair in requests if pair[0].scripted]
+        await _run_all([self._fail_on_error(episode, episode.follow_script(request)) for episode, request in shown])
         if not asked:
             return
         own = [pair for pair in asked if not pair[0].frozen]
@@ -198,8 +198,8 @@ class _Rollout:
     async def _drive(self, episode: Episode) -> None:
         await episode.start()
         while (request := episode.request()) is not None:
-            if episode.demonstrates:
-                await episode.imitate(request)
+            if episode.scripted:
+                await episode.follow_script(request)
             else:
                 engine = _there(self.frozen) if episode.frozen else self.engine
                 await episode.take(request, await episode.ahead.generation(request, engine.generate))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from agent_r1_core.chat import Conversation
 from agent_r1_core.contracts.context import SummaryRequest
-from agent_r1_core.contracts.engine import Generation, Request
+from agent_r1_core.contracts.engine import Generation, Request, context_digest
 from agent_r1_core.contracts.env import Action, EnvServices, Observation, Outcome, RequestOptions, Step
 from agent_r1_core.errors import EpisodeError, describe_error
 from agent_r1_core.rollout.ahead import Ahead
@@ -103,6 +103,8 @@ class Episode:
         player, sampling = self._player, self._settings.sampling
         if (self._shared.greedy or self.trajectory.baseline) and not player.frozen:
             sampling = sampling.greedy()
+        own, repeated = self._plan.sampling_seed, self._repeats
+        seed = self.trajectory.seed if own is None or repeated else own
         room, number = self._world.max_tokens - len(context), sum(len(one.sampled) for one in self._players.values())
         stop_strings = self._world.stop_strings if summary is None else ()
         if summary is not None:
@@ -113,7 +115,7 @@ class Episode:
         return Request(
             ids=tuple(context),
             sampling=sampling.within(room),
-            seed=derive_seed(self.trajectory.seed, "turn", number),
+            seed=derive_seed(seed, "turn", number),
             stop_ids=self._shared.tokenizer.eos_ids,
             stop_strings=stop_strings,
             episode=player.key,
@@ -135,16 +137,35 @@ class Episode:
         return self._player.frozen
 
     @property
-    def demonstrates(self) -> bool:
-        """Whether `imitate` answers its requests, and no engine."""
-        return self.trajectory.demonstrated is not None
+    def scripted(self) -> bool:
+        """Whether `follow_script` answers its request, and no engine."""
+        return self.trajectory.demonstrated is not None or (self._repeats and not self.frozen)
 
-    async def imitate(self, request: Request) -> None:
-        """Take the action that the demonstration shows; a BadDemonstration where it cannot be played."""
+    async def follow_script(self, request: Request) -> None:
+        """Take the action that the demonstration shows, or the episode that it branches off from.
+
+        Raises:
+            BadDemonstration: the demonstration cannot be played.
+            EpisodeError: the policy reads something else than in that episode.
+        """
+        if self._repeats:
+            said = self._plan.script[len(self.trajectory.turns)]
+            if context_digest(request.ids) != said.context:
+                raise EpisodeError(
+                    f"turn {len(self.trajectory.turns)} of task {self.trajectory.task.id} began otherwise when it was "
+                    "repeated, so that nothing can branch off behind it; set algorithm.trees=0, or let environment and "
+                    "tools answer the same actions alike"
+                )
+            return await self.take(request, said)
         if self._demonstration is None or self._player.context.summary is not None:
             task = self.trajectory.task.id
             raise BadDemonstration(f"the demonstration of task {task} sums up no context; set context=append")
         await self.take(request, self._demonstration.act(request))
+
+    @property
+    def _repeats(self) -> bool:
+        """Whether the next action is one that is repeated."""
+        return len(self.trajectory.turns) < len(self._plan.script)
 
     async def take(self, request: Request, generation: Generation | None) -> None:
         """Record an action, let the environment answer it, and score the turn; at the end, score the episode too.
@@ -204,6 +225,8 @@ class Episode:
             baseline=plan.baseline,
             demonstrated=plan.demonstrated,
             player=player,
+            branched_from=plan.branched_from,
+            repeated_turns=len(plan.script),
         )
 
     async def _show(self, observation: Observation) -> bool:

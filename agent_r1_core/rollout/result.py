@@ -76,6 +76,7 @@ class RolloutResult:
             **reward_metrics(episodes),
             **spread_metrics(self.groups),
             **self._baseline_metrics(),
+            **self._branch_metrics(),
             metric.TIME_ROLLOUT: self.seconds,
             metric.ROLLOUT_EPISODES: float(len(self.episodes)),
             metric.ROLLOUT_FAILED: float(len(self.dropped)),
@@ -94,11 +95,21 @@ class RolloutResult:
         metrics: dict[str, float] = {metric.BASELINE_RETURN: statistics.fmean(returns)} if returns else {}
         return metrics | ({metric.BASELINE_FAILED: float(failed)} if returns or failed else {})
 
+    def _branch_metrics(self) -> dict[str, float]:
+        """How much was repeated; nothing where no episode branched off."""
+        repeated = sum(one.repeated_tokens for one in self.trajectories)
+        if not repeated:
+            return {}
+        branches = sum(one.branched_from is not None for one in self.episodes)
+        tokens = sum(one.action_tokens for one in self.trajectories)
+        return {metric.ROLLOUT_BRANCHED: branches / len(self.episodes), metric.ROLLOUT_REPEATED: repeated / tokens}
+
     def _speed(self) -> dict[str, float]:
         """Tokens a second; nothing where episodes were demonstrated."""
         if any(one.demonstrated for one in self.trajectories):
             return {}
-        sampled = sum(one.action_tokens for one in (*self.trajectories, *self.baselines))
+        played = (*self.trajectories, *self.baselines)
+        sampled = sum(one.action_tokens - one.repeated_tokens for one in played)
         return {metric.ROLLOUT_TOKENS_PER_SECOND: sampled / self.seconds if self.seconds > 0 else 0.0}
 
     def __add__(self, other: RolloutResult) -> RolloutResult:

@@ -14,8 +14,10 @@ NUMBERS = ("advantages", "learner_logprobs", "values")
 """Columns of what an update knew of tokens: the fields of `TokenNumbers`."""
 _PLAIN = (
     "sample", "reason", "bootstrap", "reward", "seed", "policy_version", "attempts", "seconds", "tool_seconds",
-    "baseline", "demonstrated", "examples", "player",
+    "baseline", "demonstrated", "examples", "player", "branched_from", "repeated_turns",
 )  # fmt: skip
+_NEWER = ("player", "branched_from", "repeated_turns")
+"""Older files have none of them."""
 _TURN = (
     "index", "segment", "start", "stop", "finish", "reward", "rewards", "state_key", "new_context", "versions",
     "errors", "success", "tool_seconds", "info", "purpose",
@@ -36,7 +38,7 @@ def columns() -> dict[str, Any]:
         "segment_lengths": pa.list_(small), "prompt_lengths": pa.list_(small), "task": text, "messages": text,
         "turns": text, "seed": integer, "policy_version": integer, "attempts": small, "seconds": number,
         "tool_seconds": number, "baseline": pa.bool_(), "demonstrated": text, "examples": small,
-        "player": small,
+        "player": small, "branched_from": small, "repeated_turns": small,
         "turn_count": small, "tool_errors": small,
     }  # fmt: skip
 
@@ -108,7 +110,7 @@ def trajectory_of(row: dict[str, Any]) -> Trajectory:
         closing=messages,
         answer=row["answer"],
         rewards=json.loads(row["rewards"]),
-        **{name: row[name] for name in _PLAIN if name in row or name != "player"},  # older files have none
+        **{name: row[name] for name in _PLAIN if name in row or name not in _NEWER},
     )
 
 

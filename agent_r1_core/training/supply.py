@@ -102,6 +102,7 @@ class Supply:
         self._demonstrations = selection.algorithm.demonstrations()
         self._greedy = selection.algorithm.needs_greedy_baseline()
         """Whether each task is also played greedily, for the baseline of its group."""
+        self._trees = selection.algorithm.trees()
         self._listener = listener
         self._order = order
         self._last = done
@@ -184,6 +185,7 @@ class Supply:
             split=TRAIN,
             version=version,
             demonstrations=self._demonstrations,
+            trees=self._trees,
         )
         self._count(1)
         try:

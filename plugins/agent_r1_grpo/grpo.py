@@ -3,16 +3,18 @@
 A_i = (R_i - mean_G) / (std_G + eps) at every action token of trajectory i, with the clipped surrogate of PPO and, if
 asked for, a KL to the reference in the loss (learning/kl.py says what its gradient is). Options turn it into Dr. GRPO
 (2503.20783), DAPO (2503.14476), RLOO (2402.14740), GSPO (2507.18071), CISPO (2506.13585), MaxRL (2602.02710), GDPO
-(2601.05242) and StarPO with these advantages (2504.20073), which have presets, or give them turn-level ratios
-(2511.20718) or DPPO's loss (2602.04879).
+(2601.05242), Tree-GRPO (2509.21240) and StarPO with these advantages (2504.20073), which have presets, or give them
+turn-level ratios (2511.20718) or DPPO's loss (2602.04879).
 
 R_i is the trajectory's outcome plus the sum of its process rewards: which turn earned them makes no difference. A group
 is one task under one policy version (LAW 7); one without spread has advantage 0. GDPO takes each reward's part of R_i
-by itself: A_i is the whitened sum over rewards k of w_k (r_ik - mean_G r_k) / (std_G r_k + eps).
+by itself: A_i is the whitened sum over rewards k of w_k (r_ik - mean_G r_k) / (std_G r_k + eps). With `trees` episodes
+of a group branch off from others, and A_i is the sum of what the formula gives among the group and among its tree.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -27,6 +29,7 @@ from agent_r1_core.learning.groups import (
     group_normalised_advantage,
     leave_one_out_advantage,
     mean_scaled_advantage,
+    tree_groups,
 )
 from agent_r1_core.learning.kl import LossKlEstimator
 from agent_r1_core.learning.loss import add_kl, policy_terms
@@ -64,6 +67,12 @@ class GRPO(Algorithm):
         decouple_rewards: bool = False
         """Normalise each reward by itself in its group, then add them by their weights and whiten the sums over the
         trajectories of the update (GDPO): a reward with a small spread is not drowned by the others."""
+        trees: int = Field(0, ge=0)
+        """How many episodes of a task begin at its start. The others of `training.samples_per_task` branch off from
+        these in turn, each behind a turn drawn at random that is not the last: their environment gets the same actions
+        again, no engine is asked for them, and they are trained in every branch. The environment and its tools must
+        answer alike each time. Where there is nothing to repeat (one turn alone, several players, a failure) they begin
+        at the start. 0: all begin there, and there is no advantage within trees."""
         eps: float = Field(1e-6, ge=0)
         """Added to the standard deviation; no effect if nothing is divided by it."""
         kl_coef: float = Field(0.0, ge=0)
@@ -107,6 +116,9 @@ class GRPO(Algorithm):
         """The policy, and the reference if there is a KL."""
         return frozenset({"policy", "reference"} if self.config.kl_coef > 0 else {"policy"})
 
+    def trees(self) -> int:
+        return int(self.config.trees)
+
     def importance_level(self) -> ImportanceLevel | None:
         """That of `ratio`; none with `objective: dppo`, which compares with the policy that sampled."""
         level: ImportanceLevel = self.config.ratio
@@ -115,9 +127,15 @@ class GRPO(Algorithm):
     def advantages(self, batch: Batch) -> Advantages:
         """The trajectory's advantage at each of its credited tokens."""
         mask = batch.action_mask if self.config.loss_mask else batch.response_mask
+        total = self._in_groups(batch)
+        if self.config.trees:
+            total = total + self._in_groups(replace(batch, group=tree_groups(batch)))
+        return Advantages(spread_over(total, mask))
+
+    def _in_groups(self, batch: Batch) -> Tensor:
         if self.config.decouple_rewards:
-            return Advantages(spread_over(decoupled_advantage(batch, self._per_trajectory), mask))
-        return Advantages(spread_over(self._per_trajectory(batch.returns, batch.group), mask))
+            return decoupled_advantage(batch, self._per_trajectory)
+        return self._per_trajectory(batch.returns, batch.group)
 
     def _per_trajectory(self, returns: Tensor, group: Tensor) -> Tensor:
         if self.config.baseline == "leave_one_out":

@@ -49,6 +49,11 @@ PRESETS = (
         {"decouple_rewards": True},
         "GRPO of each reward by itself, added by their weights and whitened over the batch",
     ),
+    Preset(
+        "tree_grpo",
+        {"trees": 2},
+        "GRPO whose episodes branch off from others of their group, and are compared within their tree, too",
+    ),
 )
 
 

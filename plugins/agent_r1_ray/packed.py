@@ -21,6 +21,7 @@ _INSIDE = ("segments", "turns", "closing", "rewards")
 _BESIDE = (
     "sample", "status", "reason", "bootstrap", "answer", "reward", "seed", "policy_version", "attempts",
     "seconds", "tool_seconds", "baseline", "demonstrated", "examples", "player", "others",
+    "branched_from", "repeated_turns",
 )  # fmt: skip
 _beside = attrgetter(*_BESIDE)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.rollout.plan import plan_episodes
+from agent_r1_core.rollout.plan import plan_episodes, play_in_waves
 from agent_r1_core.rollout.result import CallCounts, RolloutResult
 from agent_r1_core.work import working
 from agent_r1_ray.dispatcher import Dispatcher
@@ -85,7 +85,8 @@ class RayRollouts:
             if on_episode is not None:
                 on_episode(trajectory)
 
-        await self._dispatcher.play(plans, keep, split=request.split, greedy=request.greedy, version=request.version)
+        options = {"split": request.split, "greedy": request.greedy, "version": request.version}
+        await play_in_waves(request, plans, finished, lambda wave: self._dispatcher.play(wave, keep, **options))
         episodes, counts = [finished[plan.index] for plan in plans], self._dispatcher.counts()
         told, self._told = self._told, counts
         return RolloutResult.of(request, episodes, time.perf_counter() - begun, counts - told)

@@ -19,7 +19,18 @@ if TYPE_CHECKING:
     from agent_r1_replay.recorded import Numbers
 
 Array = NDArray[Any]
-_ENDS = ("status", "reason", "answer", "bootstrap", "reward", "rewards", "seed", "attempts", "examples")
+_ENDS = (
+    "status",
+    "reason",
+    "answer",
+    "bootstrap",
+    "reward",
+    "rewards",
+    "seed",
+    "attempts",
+    "examples",
+    "repeated_turns",
+)
 _TURNS = ("text", "finish", "reward", "rewards", "state_key", "versions", "purpose")
 
 

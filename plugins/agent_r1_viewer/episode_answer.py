@@ -57,6 +57,8 @@ def episode_answer(episode: Episode, texts: TokenTexts | None) -> dict[str, Any]
         "sample": one.sample,
         "player": one.player,
         "examples": one.examples,
+        "branched_from": one.branched_from,
+        "repeated_turns": one.repeated_turns,
         "status": one.status.value,
         "reason": shortened(one.reason),
         "answer": shortened(one.answer),

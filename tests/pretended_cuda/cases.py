@@ -28,7 +28,7 @@ from agent_r1_core.learning.policy import Policy  # noqa: E402
 from agent_r1_core.testing import random_group, tiny_model, tiny_model_folder  # noqa: E402
 
 GROUPS = [random_group(seed) for seed in (1, 2, 3)]
-ALIKE = {"dapo", "distillation", "dr_grpo", "gdpo", "maxrl", "rloo", "starpo", "starpo_s"}
+ALIKE = {"dapo", "distillation", "dr_grpo", "gdpo", "maxrl", "rloo", "starpo", "starpo_s", "tree_grpo"}
 """Those that compute on the device what another one computes, with other numbers."""
 OPTIONS: dict[str, dict[str, Any]] = {
     "grpo, bfloat16": {"dtype": "bfloat16"},

@@ -98,6 +98,15 @@ def repeated(seed: int = 0) -> list[Group]:
     return groups
 
 
+def branched(seed: int = 0) -> list[Group]:
+    """`mixed`, of which each group's samples from the third on have branched off from one of the first two."""
+    groups = mixed(seed)
+    for trajectory in (trajectory for group in groups for trajectory in group.trajectories):
+        if trajectory.sample > 1:
+            trajectory.branched_from = trajectory.sample % 2
+    return groups
+
+
 def unrewarded(seed: int = 0) -> list[Group]:
     """Two groups, of which the first has no reward at all, neither at a turn nor at the end."""
     ids = _drawer(seed)

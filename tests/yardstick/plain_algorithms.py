@@ -153,6 +153,7 @@ class PlainGrpo(PlainAlgorithm):
         "normalise_std": True,
         "normalise_mean": False,
         "decouple_rewards": False,
+        "trees": 0,
         "eps": 1e-6,
         "kl_coef": 0.0,
         "kl_estimator": "k3",
@@ -162,9 +163,21 @@ class PlainGrpo(PlainAlgorithm):
     }
 
     def advantages(self, rows: Sequence[Row]) -> None:
+        found = self.within(rows, lambda row: row.group)
+        if self.trees:
+            in_trees = self.within(rows, lambda row: (row.group, row.root))
+            if any(advantage != 0 for advantage in in_trees):
+                self.active.add("trees")
+            found = [a + b for a, b in zip(found, in_trees, strict=True)]
+        for row, advantage in zip(rows, found, strict=True):
+            for token in self.loss_tokens(row):
+                token.advantage = advantage
+
+    def within(self, rows: Sequence[Row], of: Callable[[Row], object]) -> list[float]:
+        """What each row is worth among those that `of` takes for its own."""
         found = []
         for row in rows:
-            group = [other for other in rows if other.group == row.group]
+            group = [other for other in rows if of(other) == of(row)]
             if self.decouple_rewards:
                 parts = [(w, row.earned.get(k, 0.0), [r.earned.get(k, 0.0) for r in group]) for k, w in WEIGHTS.items()]
                 parts.append((1.0, _unnamed(row), [_unnamed(other) for other in group]))
@@ -174,9 +187,7 @@ class PlainGrpo(PlainAlgorithm):
         if self.decouple_rewards and len(found) > 1 and _spread(found):
             centre, scale = mean(found), math.sqrt(variance(found) + 1e-8)
             found = [(advantage - centre) / scale if abs(advantage) > 1e-9 else 0.0 for advantage in found]
-        for row, advantage in zip(rows, found, strict=True):
-            for token in self.loss_tokens(row):
-                token.advantage = advantage
+        return found
 
     def compared(self, own: float, returns: Sequence[float]) -> float:
         if not _spread(returns):
@@ -524,6 +535,7 @@ REFERENCES: dict[str, tuple[type[PlainAlgorithm], dict[str, Any]]] = {
     ),
     "maxrl": (PlainGrpo, {"normalise_mean": True}),
     "gdpo": (PlainGrpo, {"decouple_rewards": True}),
+    "tree_grpo": (PlainGrpo, {"trees": 2}),
     "gigpo": (PlainGigpo, {}),
     "ppo": (PlainPpo, {}),
     "starpo_s": (PlainPpo, {"filter": "top_share", "filter_share": 0.25, "clip_low": 0.2, "clip_high": 0.28}),

@@ -50,6 +50,8 @@ class Row:
     bootstrap: float = 0.0
     earned: dict[str, float] = field(default_factory=dict)
     """What it got by each reward that has a name, unweighted."""
+    root: int = 0
+    """The sample that its tree grew from."""
     greedy: float | None = None
     """The return of the group's greedy baseline."""
 
@@ -90,6 +92,7 @@ def _row(trajectory: Trajectory, group: int) -> Row:
             tokens.append(Token(number, place, bool(bit), begun, -1, segment.logprobs[place]))
     states = {turn.index: turn.state_key for turn in trajectory.turns}
     row = Row([segment.ids for segment in trajectory.segments], tokens, group, 0.0, trajectory.bootstrap, states)
+    row.root = trajectory.sample if trajectory.branched_from is None else trajectory.branched_from
     row.total = trajectory.reward + sum(turn.reward for turn in trajectory.turns)
     for turn in trajectory.turns:
         own = [t for t in tokens if t.segment == turn.segment and turn.start <= t.place < turn.stop]

@@ -95,6 +95,8 @@ CASES = [
     Case("ppo-observations", "ppo", {"observation_coef": 0.5, "loss_mask": False}, WARMING_ONCE, set(), rollouts=2),
     Case("maxrl", "maxrl"),
     Case("gdpo", "gdpo"),
+    Case("tree_grpo", "tree_grpo", acts=CLIPS | {"trees"}, draw=hard_rollouts.branched),
+    Case("tree_grpo-decoupled", "tree_grpo", {"decouple_rewards": True}, draw=hard_rollouts.branched),
     Case("gdpo-means", "gdpo", {"normalise_std": False, "eps": 0.0, "loss_mask": False}),
     Case("grpo-leave-one-out", "grpo", {"baseline": "leave_one_out"}),
     Case("grpo-mean-over-horizon", "grpo", {"normalise_std": False, "aggregation": "constant", "horizon": 37}),

@@ -81,6 +81,7 @@ function facts(episode) {
     h("bdi", {}, `task ${episode.task.id}`),
     episode.player > 0 && `player ${episode.player} of a game against itself`,
     episode.examples > 0 && `after ${plural(episode.examples, "example")}, which are among its tokens`,
+    episode.repeated_turns > 0 && `branches off from sample ${episode.branched_from} after ${plural(episode.repeated_turns, "turn")}`,
     episode.baseline && "greedy baseline, never trained on",
     episode.bootstrap && "the critic's value continues it",
   ];
