@@ -134,7 +134,8 @@ def test_farming_a_reward_of_reasoning_does_not_beat_solving_the_task(farm: str)
         return actions[cue.turn] if sample % 2 else (CALL if cue.turn == 0 else "<answer>Tavelo</answer>")
 
     rewards: list[Any] = [Right(), WeightedReward(reward, 0.5)]
-    stage = Stage(ScriptedPolicy(act), [PaidLookup()], env={"max_turns": TURNS}, rewards=rewards)
+    unpaid = {"lookup": ToolReward(0.0)}
+    stage = Stage(ScriptedPolicy(act), [PaidLookup()], env={"max_turns": TURNS}, rewards=rewards, tool_rewards=unpaid)
     groups = stage.play(questions(2), samples=4).groups
     for group in groups:
         group.baseline = make_trajectory(reward=0.5, baseline=True)
