@@ -13,7 +13,9 @@ from agent_r1_rewards.reasoning import Grounded, NewQuery, SupportedAnswer
 from agent_r1_rewards.words import lines_of, words_of
 
 from agent_r1_core import CallRecord, Message, NotedScore, Trajectory
+from agent_r1_core.config import load_config
 from agent_r1_core.testing import RewardContract, make_trajectory
+from agent_r1_core.training.notices import catalogue_of
 
 LABELLED = yaml.safe_load((Path(__file__).parent / "thoughts.yaml").read_text())
 
@@ -86,6 +88,11 @@ def test_a_name_is_invented_until_something_was_read_that_holds_it() -> None:
     assert score.note == {"invented": ["bergen", "rome"], "share": 2 / 5, "said": 5}
     many = episode((", ".join(f"X{name}" for name in "abcdefgh"), None, ""))
     assert grounded(many) == [-1.0]
+
+
+def test_a_run_knows_what_the_numbers_of_a_reward_mean() -> None:
+    catalogue = catalogue_of(load_config("default", ["rewards=[exact_match, {name: grounded, weight: 0}]"]))
+    assert not catalogue.undeclared(["reward/grounded", "reward/grounded/share", "reward/grounded/said"])
 
 
 @pytest.mark.parametrize("how", ["result", "error", "no call", "new context", "summary"])
