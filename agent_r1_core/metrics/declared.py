@@ -235,9 +235,7 @@ TIME_ROLLOUTS_WAIT = Metric(
 TIME_TOOLS = Metric("time/tools", "sum over tool calls, which may overlap", unit="s", better="lower")
 TIME_UPDATE = Metric("time/update", "advantages, gradients, optimiser steps", unit="s", better="lower")
 TIME_WEIGHTS = Metric("time/weights", "handing new weights to the engine", unit="s", better="lower")
-TIME_HEALTH = Metric(
-    "time/health", "what monitors ask the learner for in the step", unit="s", better="lower"
-)
+TIME_HEALTH = Metric("time/health", "what monitors ask the learner for in the step", unit="s", better="lower")
 TIME_EVALUATION = Metric("time/evaluation", "the step's evaluation", unit="s", better="lower")
 
 # Evaluations, whose scores scorers.py declares.
