@@ -125,6 +125,7 @@ FARMS: dict[str, tuple[type[RewardFn], list[str], float, float]] = {
 
 @pytest.mark.parametrize("farm", FARMS)
 def test_farming_a_reward_of_reasoning_does_not_beat_solving_the_task(farm: str) -> None:
+    """`process_scale` makes small rewards as large as it says, so that four new calls are worth more than the cap."""
     cls, actions, farmed_score, solved_score = FARMS[farm]
     reward = cls()
     reward.name = "reasoning"
@@ -141,7 +142,8 @@ def test_farming_a_reward_of_reasoning_does_not_beat_solving_the_task(farm: str)
         group.baseline = make_trajectory(reward=0.5, baseline=True)
     earned = [sum(turn.rewards["reasoning"] for turn in one.turns) for one in groups[0].trajectories]
     assert earned == [solved_score, farmed_score] * 2
-    for name in (*(name for name in NAMES if name in REWARDED), "ppo_turns", "reinforce_pp_turns"):
+    scaled = [] if farm == "ever new calls" else ["ppo_turns", "reinforce_pp_turns"]
+    for name in (*(name for name in NAMES if name in REWARDED), *scaled):
         algorithm = ALGORITHMS[name]
         batch = Batch.from_groups(algorithm.filter(groups), {"reasoning": 0.5})
         batch.values = batch.old_logprobs = batch.reference_logprobs = torch.zeros(batch.ids.shape)

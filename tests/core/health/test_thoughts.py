@@ -79,6 +79,7 @@ FILMS, NAMES = ("Mira", "Doran", "Velo"), ("Tavelo", "Brinor", "Kasmet")
 COPYING = [f"<think>The director is {name}</think><answer>{name}</answer>" for name in NAMES]
 
 
+@pytest.mark.slow
 def test_an_action_that_copies_its_thought_scores_high_and_one_that_cannot_see_it_zero() -> None:
     """The bundled model, and the same without attention, which knows of a token nothing but the one before it."""
     model, tokenizer = load_model(BUNDLED / "tiny", torch.float32), ChatTokenizer.from_folder(BUNDLED / "tiny")
