@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
     from agent_r1_core.runs.call_log import CallLog
     from agent_r1_core.tools.tool_runner import ToolRunner
-    from agent_r1_core.trajectory import Group, Trajectory
+    from agent_r1_core.trajectory import Family, Group, Trajectory
 
 _LARGE = 2**26
 """Bytes of a policy from which freed memory is given back after each update: 5 GB of 13 in runs of 135 M parameters.
@@ -209,9 +209,9 @@ class LocalLearner:
             raise
         return update
 
-    async def score(self, prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> list[list[float]]:
-        logprobs: list[list[float]] = await self._lane.run(lambda: self.learner.score(prompts, actions).tolist())
-        return logprobs
+    async def score(self, families: Sequence[Family]) -> list[list[list[float]]]:
+        scores: list[Tensor] = await self._lane.run(lambda: self.learner.score(families))
+        return [family.tolist() for family in scores]
 
     async def snapshot(self) -> Mapping[str, Tensor]:
         return self.learner.policy.weights()

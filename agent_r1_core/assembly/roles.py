@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agent_r1_core.learning.update import Update
     from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
     from agent_r1_core.runs.call_log import CallLog
-    from agent_r1_core.trajectory import Group, Trajectory
+    from agent_r1_core.trajectory import Family, Group, Trajectory
 
 
 Weights = Any
@@ -115,9 +115,9 @@ class LearnerRole(Protocol):
         """Learn from the groups of a step. A cancelled update stops between two micro-batches and leaves weights that
         belong to no step."""
 
-    async def score(self, prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> list[list[float]]:
-        """log p(action | prompt) under the policy as it is now, in nats, summed over the action's ids: a row for each
-        action, with a number for each prompt. It changes nothing."""
+    async def score(self, families: Sequence[Family]) -> list[list[list[float]]]:
+        """log p(action | prompt) under the policy as it is now, in nats, summed over the action's ids: for each family
+        a row for each action, with a number for each prompt. It changes nothing."""
 
     async def snapshot(self) -> Weights:
         """The policy's weights as they are now, to be read before the next update, which may write into them."""

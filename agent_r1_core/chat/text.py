@@ -37,7 +37,16 @@ def opened_thought(text: str) -> str:
 
 def without_thinking(text: str) -> str:
     """The text without its `<think>` blocks, including an unclosed one and one that the generation prompt opened."""
+    return _THINKING.sub("", _with_its_opening(text))
+
+
+def thoughts_of(text: str) -> list[str]:
+    """The contents of the blocks that `without_thinking` leaves out, in order."""
+    blocks = _THINKING.findall(_with_its_opening(text))
+    return [block.removeprefix("<think>").removesuffix("</think>") for block in blocks]
+
+
+def _with_its_opening(text: str) -> str:
+    """The text, with the `<think>` in front that the generation prompt wrote for it."""
     start = text.find("</think>")
-    if start >= 0 and "<think>" not in text[:start]:
-        text = text[start + len("</think>") :]
-    return _THINKING.sub("", text)
+    return "<think>" + text if start >= 0 and "<think>" not in text[:start] else text

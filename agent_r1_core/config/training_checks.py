@@ -288,6 +288,8 @@ def _lacking(config: RunConfig, name: str, algorithm: Algorithm) -> dict[Need, s
         lacking["a mismatch mask"] = "training.mismatch_mask is null"
     if config.health.information is None or not config.health.information.every:
         lacking["measurements"] = "health.information.every is 0"
+    if config.health.thought_effect is None or not config.health.thought_effect.every:
+        lacking["measured thoughts"] = "health.thought_effect.every is 0"
     if not config.evaluation.every:
         lacking["evaluations"] = "evaluation.every is 0"
     return lacking

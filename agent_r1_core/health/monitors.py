@@ -147,6 +147,14 @@ MONITORS: tuple[Monitor, ...] = (
         _AGAINST_TEMPLATES,
         needs="measurements",
     ),
+    Monitor(
+        "thought_effect",
+        metric.THOUGHT_EFFECT,
+        MeasuredFall(threshold=0.25, steps=3),
+        "actions are only {value} nats a token likelier for the thought before them (alarm at {limit})",
+        f"a task that needs a thought, the reward grounded, or {_LOWER_RATE}",
+        needs="measured thoughts",
+    ),
     # Do engine and learner mean the same policy?
     Monitor(
         "prob_gap",

@@ -198,7 +198,7 @@ class Loss(Rule):
 
 Need = Literal[
     "tools", "groups", "single episodes", "reference", "no critic", "several passes", "importance weights",
-    "evaluations", "measurements", "one version", "a mismatch mask",
+    "evaluations", "measurements", "measured thoughts", "one version", "a mismatch mask",
 ]  # fmt: skip
 """What a run must have so that a monitor's metric says anything."""
 

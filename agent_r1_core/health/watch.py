@@ -23,6 +23,7 @@ class _HealthSection(Section):
     """End the run when a severe monitor raises an alarm."""
     if TYPE_CHECKING:
         information: MeasuredFall | None = None
+        thought_effect: MeasuredFall | None = None
 
     def rules(self) -> Iterator[tuple[Monitor, Rule]]:
         for monitor in MONITORS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from agent_r1_core.learning.critic import Critic
 from agent_r1_core.learning.packing import Packed, pack, passes
 from agent_r1_core.learning.policy import Policy, Reference
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks
-from agent_r1_core.trajectory import Group, Segment, Task, Trajectory
+from agent_r1_core.trajectory import Family, Group, Segment, Task, Trajectory
 
 _AGREES = 1e-4
 """Nats between engine and learner that count as rounding (LAW 2)."""
@@ -100,22 +101,18 @@ def forward(
     )
 
 
-def crossed(prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> Batch:
-    """Every action after every prompt, prompt by prompt, also where it did not follow: the prompt's ids are swapped,
-    the action's kept (LAW 1).
-
-    Args:
-        prompts: ids, none empty.
-    """
+def crossed(families: Sequence[Family]) -> Batch:
+    """Every action of a family after every one of its prompts, prompt by prompt, also where it did not follow: the
+    prompt's ids are swapped, the action's kept (LAW 1). Each family is a group."""
     groups = []
-    for number, prompt in enumerate(prompts):
+    for number, (prompts, actions) in enumerate(families):
         task = Task(f"{number}", "")
         groups.append(Group(task))
-        for sample, action in enumerate(actions):
+        for prompt, action in product(prompts, actions):
             segment = Segment()
             segment.append_context(prompt)
             segment.append_action(action, [0.0] * len(action))
-            groups[-1].trajectories.append(Trajectory(task, sample, [segment]))
+            groups[-1].trajectories.append(Trajectory(task, len(groups[-1].trajectories), [segment]))
     return Batch.from_groups(groups)
 
 

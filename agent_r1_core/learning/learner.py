@@ -35,7 +35,7 @@ from agent_r1_core.learning.ranks import ONE_RANK, Ranks
 from agent_r1_core.learning.state import LearnerState, write_state
 from agent_r1_core.learning.update import Minibatch, Update, UpdateBatch, UpdateStopped, shuffled_rows
 from agent_r1_core.metrics import declared as metric
-from agent_r1_core.trajectory import Group
+from agent_r1_core.trajectory import Family, Group
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -153,13 +153,16 @@ class Learner:
             self._entropy_bonus.move(metrics.get(metric.UPDATE_ENTROPY))
         return Update(metrics, update.numbers(self.ranks), update.advantages.warnings)
 
-    def score(self, prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> Tensor:
-        """log p(action | prompt) of every action after every prompt, summed over the action's tokens: float64
-        [actions, prompts], nats, without gradient."""
-        batch = crossed(prompts, actions)
+    def score(self, families: Sequence[Family]) -> list[Tensor]:
+        """log p(action | prompt) of every action of a family after every one of its prompts, summed over the action's
+        tokens: float64 [actions, prompts] for each family, nats, without gradient. What the prompts of a family have in
+        common is computed once."""
+        batch = crossed(families)
         outputs = self._forward(batch, batch.action_mask, self.policy, None, None, old="learner")
         assert outputs.own_logprobs is not None
-        return outputs.own_logprobs.double().sum(1).reshape(len(prompts), len(actions)).T
+        sizes = [(len(prompts), len(actions)) for prompts, actions in families]
+        parts = outputs.own_logprobs.double().sum(1).split([prompts * actions for prompts, actions in sizes])
+        return [part.reshape(size).T for part, size in zip(parts, sizes, strict=True)]
 
     def _prepared(self, batch: Batch, step: int, meter: Meter) -> UpdateBatch:
         """The batch with what the networks say of it before the update, and with its advantages."""

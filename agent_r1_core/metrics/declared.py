@@ -139,6 +139,13 @@ RETRIEVAL = Metric(
     unit="share",
     better="higher",
 )
+THOUGHT_EFFECT = Metric(
+    "health/thought_effect",
+    "how much likelier a token of an action is after its own thought than after an empty or another one, whichever "
+    "suits it better; 0 if actions do not depend on thoughts",
+    unit="nats",
+    better="higher",
+)
 LOGPROB_GAP = Metric(
     "logprob_gap",
     "mean |difference| of the log-probs of engine and learner, at tokens of the newest weights",
@@ -236,7 +243,7 @@ TIME_ROLLOUTS_WAIT = Metric(
 TIME_TOOLS = Metric("time/tools", "sum over tool calls, which may overlap", unit="s", better="lower")
 TIME_UPDATE = Metric("time/update", "advantages, gradients, optimiser steps", unit="s", better="lower")
 TIME_WEIGHTS = Metric("time/weights", "handing new weights to the engine", unit="s", better="lower")
-TIME_HEALTH = Metric("time/health", "the step's measurement of health/information", unit="s", better="lower")
+TIME_HEALTH = Metric("time/health", "what monitors ask the learner for in the step", unit="s", better="lower")
 TIME_EVALUATION = Metric("time/evaluation", "the step's evaluation", unit="s", better="lower")
 
 # Evaluations, whose scores scorers.py declares.

@@ -106,6 +106,6 @@ def catalogue_of(resolved: ResolvedConfig) -> Catalogue:
     """The catalogue of a run with this configuration."""
     config = resolved.config
     blocks = [("algorithm", config.algorithm), ("env", config.env), *(("tool", block) for block in config.tools)]
-    blocks += [("score", block) for block in config.scores]
+    blocks += [*(("reward", block) for block in config.rewards), *(("score", block) for block in config.scores)]
     components = [(kind, resolved.registry.load(kind, block.name)) for kind, block in blocks]
     return Catalogue.with_components((kind, loaded.record.canonical, loaded.cls) for kind, loaded in components)

@@ -22,6 +22,7 @@ from agent_r1_core.errors import EpisodeError, LearnerLost, RunError
 from agent_r1_core.evaluation.evaluator import evaluate_sets, in_training, record_evaluation
 from agent_r1_core.evaluation.listener import Listener
 from agent_r1_core.health.information import FirstActions, mutual_information, retrieval_accuracy
+from agent_r1_core.health.thoughts import Thoughts, thought_effect
 from agent_r1_core.health.watch import Watch
 from agent_r1_core.learning.selection import Selection
 from agent_r1_core.metrics import declared as metric
@@ -32,11 +33,17 @@ from agent_r1_core.training.supply import Collected, Supply
 if TYPE_CHECKING:
     from agent_r1_core.assembly.assembly import Assembly
     from agent_r1_core.evaluation.report import EvaluationResult
+    from agent_r1_core.health.rule import MeasuredFall
     from agent_r1_core.runs.run import Run
     from agent_r1_core.trajectory import Group, Trajectory
 
 _SHOWN = 4
 """Trajectories of a step that are passed to trackers."""
+
+
+def _due(rule: MeasuredFall | None, step: int) -> bool:
+    """Whether a monitor measures in this step."""
+    return rule is not None and rule.every > 0 and (step - 1) % rule.every == 0
 
 
 @dataclass
@@ -197,24 +204,27 @@ class Trainer:
             await self._checkpoint()
 
     async def _measured(self, step: int, groups: Sequence[Group]) -> dict[str, float]:
-        """What the monitor `information` asks for in this step: how much the first actions of the policy that sampled
-        it depend on their prompts."""
-        rule = self.assembly.config.health.information
-        if rule is None or rule.every <= 0 or (step - 1) % rule.every:
-            return {}
-        begun, chosen = time.perf_counter(), FirstActions.of(groups)
-        if chosen is None:
-            if step == 1:
-                self.listener.note(
-                    "health.information measures nothing here: no two tasks of the step have different prompts"
-                )
-            return {}
-        logprobs = await self.assembly.learner.score(chosen.prompts, chosen.actions)
-        return {
-            metric.INFORMATION: mutual_information(logprobs, chosen.own),
-            metric.RETRIEVAL: retrieval_accuracy(logprobs, chosen.own),
-            metric.TIME_HEALTH: time.perf_counter() - begun,
-        }
+        """What monitors ask the learner for in this step, of the policy that sampled it."""
+        begun, health, score = time.perf_counter(), self.assembly.config.health, self.assembly.learner.score
+        measured: dict[str, float] = {}
+        lacking = []
+        if _due(health.information, step):
+            if (first := FirstActions.of(groups)) is None:
+                lacking.append("information measures nothing here: no two tasks of the step have different prompts")
+            else:
+                columns = await score([([prompt], first.actions) for prompt in first.prompts])
+                logprobs = [[value for (value,) in row] for row in zip(*columns, strict=True)]
+                measured[metric.INFORMATION] = mutual_information(logprobs, first.own)
+                measured[metric.RETRIEVAL] = retrieval_accuracy(logprobs, first.own)
+        if _due(health.thought_effect, step):
+            if (thoughts := Thoughts.of(groups, self.assembly.tokenizer.decode)) is None:
+                lacking.append("thought_effect measures nothing here: no two episodes of the step think differently")
+            else:
+                scores = await score([(three, [action]) for three, action in thoughts.turns])
+                measured[metric.THOUGHT_EFFECT] = thought_effect([row for (row,) in scores], thoughts)
+        for text in lacking if step == 1 else ():
+            self.listener.note(f"health.{text}")
+        return measured | ({metric.TIME_HEALTH: time.perf_counter() - begun} if measured else {})
 
     def _evaluation_due(self, step: int) -> bool:
         settings = self.assembly.config.evaluation

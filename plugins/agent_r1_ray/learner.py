@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from agent_r1_core.assembly.blueprint import Blueprint
     from agent_r1_core.learning.update import Update
-    from agent_r1_core.trajectory import Group
+    from agent_r1_core.trajectory import Family, Group
     from agent_r1_ray.cluster import Placement
 
 
@@ -80,10 +80,10 @@ class RayLearner:
         update: Update = updates[0]
         return update
 
-    async def score(self, prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> list[list[float]]:
-        """Log-probs of every action after every prompt, [actions][prompts], nats."""
-        rows: list[list[float]] = (await self._all(lambda rank, number: rank.score.remote(prompts, actions)))[0]
-        return rows
+    async def score(self, families: Sequence[Family]) -> list[list[list[float]]]:
+        """Log-probs of every action of a family after every one of its prompts, [families][actions][prompts], nats."""
+        scores: list[list[list[float]]] = (await self._all(lambda rank, number: rank.score.remote(families)))[0]
+        return scores
 
     async def snapshot(self) -> list[Any]:
         """References to the parts of a copy of the policy's weights, which stay where rank 0 is until somebody loads

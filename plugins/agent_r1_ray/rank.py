@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.learning.update import Update
-    from agent_r1_core.trajectory import Group
+    from agent_r1_core.trajectory import Family, Group
     from agent_r1_ray.spec import WorkerSpec
     from agent_r1_ray.weights import Arrays
 
@@ -84,10 +84,10 @@ class LearnerActor:
             torch.cuda.empty_cache()  # for an engine on the same card
         return update if self._rank == 0 else None
 
-    def score(self, prompts: Sequence[Sequence[int]], actions: Sequence[Sequence[int]]) -> list[list[float]] | None:
-        """Log-probs of every action after every prompt."""
-        rows: list[list[float]] = self._made.score(prompts, actions).tolist()
-        return rows if self._rank == 0 else None
+    def score(self, families: Sequence[Family]) -> list[list[list[float]]] | None:
+        """Log-probs of every action of a family after every one of its prompts."""
+        scores = [family.tolist() for family in self._made.score(families)]
+        return scores if self._rank == 0 else None
 
     @ray.method(num_returns="streaming")
     def snapshot(self) -> Iterator[Arrays | None]:

@@ -1,4 +1,4 @@
-"""Declares the rewards of answers, of their form and length, of tool calls and of what they found."""
+"""Declares the rewards of answers, of their form and length, of tool calls, of what they found, and of reasoning."""
 
 from __future__ import annotations
 
@@ -51,5 +51,20 @@ def register_rewards() -> Iterable[RewardSpec]:
             "supporting_titles",
             "agent_r1_rewards.calls:SupportingTitles",
             "Process reward: share of the supporting passages that the turn's results show for the first time",
+        ),
+        RewardSpec(
+            "grounded",
+            "agent_r1_rewards.reasoning:Grounded",
+            "Process reward: takes for names and numbers of thoughts and answers that the policy has not read",
+        ),
+        RewardSpec(
+            "supported_answer",
+            "agent_r1_rewards.reasoning:SupportedAnswer",
+            "Process reward: 1 for an answer that stands in the prompt or in an observation",
+        ),
+        RewardSpec(
+            "new_query",
+            "agent_r1_rewards.reasoning:NewQuery",
+            "Process reward: pays for a call that repeats none of the episode, for four at most",
         ),
     ]

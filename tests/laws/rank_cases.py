@@ -155,7 +155,7 @@ def _updated(ranks: Ranks, name: str, policy: Policy, reference: Policy | None) 
         "gradient": kept.kept[0],
         "weights": weights,
         "half": dict(policy.each_weight("bfloat16")),
-        "scores": learner.score([[1, 2, 3], [4]], [[5, 6], [7], [8, 9]]),
+        "scores": torch.cat(learner.score([([[1, 2, 3]], [[5, 6], [7]]), ([[4], [4, 1]], [[8, 9], [7]])]), 1),
         "saved": _saved(policy),
         "metrics": [_plain(one) for one in metrics],
         "told": [torch.tensor(one) for one in (numbers.learner_logprobs, numbers.values) if one is not None],

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from agent_r1_rewards.reasoning import Grounded, NewQuery, SupportedAnswer
 from algorithms import ALGORITHMS, NAMES, REWARDED
 from bad_tools import PaidLookup
 from stage import Right, Stage, call, questions
@@ -110,3 +111,42 @@ def test_repeating_a_rewarded_call_does_not_beat_solving_the_task(name: str, sou
         solved, farmed = credit[::2], credit[1::2]
         assert len(solved) >= 2
         assert (solved > farmed).all() if solving_wins else (solved < farmed).all()
+
+
+FARMS: dict[str, tuple[type[RewardFn], list[str], float, float]] = {
+    "ever new calls": (NewQuery, [call("lookup", name=f"Other{turn}") for turn in range(TURNS)], 1.0, 0.25),
+    "a word of the prompt": (SupportedAnswer, ["<answer>born</answer>"], 1.0, 1.0),
+    "an echo": (SupportedAnswer, [call("lookup", name="Zorblax"), "<answer>Zorblax</answer>"], 0.0, 1.0),
+    "silence": (Grounded, ["hm"] * TURNS, 0.0, 0.0),
+    "an invented name": (Grounded, ["<think>Zorblax</think>" + call("lookup", name="Zorblax")] * TURNS, -1.0, 0.0),
+}
+"""A reward of reasoning, the actions that farm it, and what it gives them and those that solve the task."""
+
+
+@pytest.mark.parametrize("farm", FARMS)
+def test_farming_a_reward_of_reasoning_does_not_beat_solving_the_task(farm: str) -> None:
+    """`process_scale` makes small rewards as large as it says, so that four new calls are worth more than the cap."""
+    cls, actions, farmed_score, solved_score = FARMS[farm]
+    reward = cls()
+    reward.name = "reasoning"
+
+    def act(cue: Cue) -> str:
+        sample = int(cue.request.episode.split("/")[-2])
+        return actions[cue.turn] if sample % 2 else (CALL if cue.turn == 0 else "<answer>Tavelo</answer>")
+
+    rewards: list[Any] = [Right(), WeightedReward(reward, 0.5)]
+    unpaid = {"lookup": ToolReward(0.0)}
+    stage = Stage(ScriptedPolicy(act), [PaidLookup()], env={"max_turns": TURNS}, rewards=rewards, tool_rewards=unpaid)
+    groups = stage.play(questions(2), samples=4).groups
+    for group in groups:
+        group.baseline = make_trajectory(reward=0.5, baseline=True)
+    earned = [sum(turn.rewards["reasoning"] for turn in one.turns) for one in groups[0].trajectories]
+    assert earned == [solved_score, farmed_score] * 2
+    scaled = [] if farm == "ever new calls" else ["ppo_turns", "reinforce_pp_turns"]
+    for name in (*(name for name in NAMES if name in REWARDED), *scaled):
+        algorithm = ALGORITHMS[name]
+        batch = Batch.from_groups(algorithm.filter(groups), {"reasoning": 0.5})
+        batch.values = batch.old_logprobs = batch.reference_logprobs = torch.zeros(batch.ids.shape)
+        advantages = algorithm.advantages(batch).advantages
+        credit = advantages.gather(1, batch.action_mask.int().argmax(1, keepdim=True))[:, 0]
+        assert (credit[::2] > credit[1::2]).all(), name

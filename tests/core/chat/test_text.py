@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_r1_core.chat import clip_text, split_tagged, without_thinking
+from agent_r1_core.chat import clip_text, split_tagged, thoughts_of, without_thinking
 from agent_r1_core.seeds import derive_seed
 
 
@@ -20,16 +20,19 @@ def test_no_text_escapes_its_limit_by_ending_like_a_clipped_one():
 
 
 @pytest.mark.parametrize(
-    ("text", "visible"),
+    ("text", "visible", "thoughts"),
     [
-        ("<think>a</think>b", "b"),
-        ("a</think>b", "b"),
-        ("b<think>a", "b"),
-        ("x<think>a</think>y<think>b</think>z", "xyz"),
+        ("<think>a</think>b", "b", ["a"]),
+        ("a</think>b", "b", ["a"]),
+        ("b<think>a", "b", ["a"]),
+        ("x<think>a</think>y<think>b</think>z", "xyz", ["a", "b"]),
+        ("a</think>b<think>c", "b", ["a", "c"]),
+        ("b", "b", []),
     ],
 )
-def test_thinking_is_left_out(text, visible):
+def test_thinking_is_left_out_and_found(text, visible, thoughts):
     assert without_thinking(text) == visible
+    assert thoughts_of(text) == thoughts
 
 
 @pytest.mark.parametrize(

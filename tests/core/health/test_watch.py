@@ -195,7 +195,7 @@ def test_what_no_monitor_can_use_is_refused(key: str, sentence: str) -> None:
 def test_a_monitor_without_a_metric_is_refused_where_somebody_set_it(keys: list[str], idle: set[str]) -> None:
     resolved = load_config("default", keys)
     algorithm = resolved.make("algorithm", resolved.config.algorithm)
-    assert set(idle_monitors(resolved.config, "it", algorithm)) == idle | {"information", "retrieval"}
+    assert set(idle_monitors(resolved.config, "it", algorithm)) == idle | {"information", "retrieval", "thought_effect"}
     for change in (f"health.{min(idle)}.steps=2", f"health.{max(idle)}=off"):
         with pytest.raises(ConfigError, match=r"health\.\w+(\.steps)? .*has no effect here"):
             load_config("default", [*keys, change])

@@ -32,8 +32,10 @@ def test_scores_are_those_of_one_sequence_at_a_time(share: bool, max_tokens: int
     """Log-probs of plain forward passes."""
     model, temperature = tiny_model(), 0.7
     settings = TrainingConfig(max_tokens_per_microbatch=max_tokens, share_prefixes=share)
-    found = Learner(Policy(model), GRPO(), settings, temperature=temperature).score(PROMPTS, ACTIONS)
+    learner = Learner(Policy(model), GRPO(), settings, temperature=temperature)
+    found, one = learner.score([(PROMPTS, ACTIONS), (PROMPTS[1:], ACTIONS[:1])])
     assert found.shape == (3, 3)
+    assert torch.allclose(one, found[:1, 1:])
     assert not found.requires_grad
     for i, action in enumerate(ACTIONS):
         for j, prompt in enumerate(PROMPTS):

@@ -71,8 +71,9 @@ def test_a_measurement_of_information_comes_when_it_is_due_and_changes_nothing(h
     """Weights, episodes and all other metrics are those of a run without it; a resume measures in the same steps."""
     alone = {"evaluation__every": "4", "evaluation__at_end": "false", "health": "{group_std: off}"}
     plain, _ = collapse(home, "plain", 4, **alone)
-    alone["health"] = "{information: {every: 2, threshold: 0.9, steps: 1, window: 1}}"
-    collapse(home, "measured", 3, **alone)
+    alone["health"] = "{information: {every: 2, threshold: 0.9, steps: 1, window: 1}, thought_effect: {every: 1}}"
+    _, begun = collapse(home, "measured", 3, **alone)
+    assert sum("health.thought_effect measures nothing here" in text for text in begun) == 1
     measured, said = collapse(home, "measured", 4, resume=True, **alone)
     lines = measured.metrics()
     found = [{name: line.pop(name) for name in EXTRA if name in line} for line in lines]
@@ -94,6 +95,7 @@ def test_tasks_that_all_ask_the_same_are_told_not_to_be_measurable(home: Path) -
 
 
 EXTRA = ("health/information", "health/retrieval", "time/health")
+"""What is measured; episodes of arithmetic have no thoughts."""
 
 
 def timeless(line: dict[str, float]) -> dict[str, float]:
