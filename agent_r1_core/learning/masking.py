@@ -35,9 +35,9 @@ def whiten(values: Tensor, mask: Tensor, eps: float = 1e-8, shift: bool = True) 
 
 def explained_variance(values: Tensor, targets: Tensor, mask: Tensor) -> float:
     """1 - Var(target - value) / Var(target) over the counted tokens: 1 a perfect critic, 0 a constant; 0 where targets
-    do not vary."""
+    do not vary, or by rounding alone."""
     chosen, predicted = targets[mask].double(), values[mask].double()
-    if chosen.numel() < 2 or not bool(chosen.max() > chosen.min()):
+    if chosen.numel() < 2 or not differ(float(chosen.min()), float(chosen.max())):
         return 0.0
     return float(1 - (chosen - predicted).var() / chosen.var())
 

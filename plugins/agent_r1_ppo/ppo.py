@@ -130,6 +130,11 @@ class PPO(Algorithm):
         """No: the critic is the baseline."""
         return False
 
+    def trusts_critic(self) -> bool:
+        """True with a lambda below 1 in the advantages."""
+        config = self.config
+        return bool(config.lam < 1 or (config.lam_turn < 1 if config.gae == "turn" else config.lam_length is not None))
+
     def needs_old_logprobs(self) -> bool:
         """True with a KL in the reward, which is that of the policy before the update."""
         return bool(self.config.kl_coef > 0 and self.config.kl_in == "reward")
