@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _CORRECTION: Key = ("training", "staleness_correction")
 _CLIPS = ("clip_low", "clip_high", "dual_clip", "value_clip")
 """Options of algorithms that limit how far an update moves from the policy that sampled."""
+_TAUGHT = 10
+"""Steps of `training.critic_warmup` after which a critic was seen to mislead no policy (docs/algorithms.md)."""
 _UNWEIGHED = "the algorithm {} compares with the policy that sampled"
 
 
@@ -82,9 +84,21 @@ def _algorithm(setup: Setup) -> None:
             f"algorithm.{clips[0]} never acts: with training.epochs=1 and training.minibatches=1 each rollout is "
             f"learnt from once, by the policy that sampled it"
         )
+    _critic(setup, algorithm)
     _curriculum(setup)
     _staleness(setup, algorithm, block.name)
     _demonstrations(setup, algorithm, block.name)
+
+
+def _critic(setup: Setup, algorithm: Algorithm) -> None:
+    """Warn where a policy is likely to fall by the word of a critic that has learnt too little."""
+    warmup = setup.config.training.critic_warmup
+    if algorithm.trusts_critic() and warmup < _TAUGHT:
+        setup.warnings.append(
+            f"a lambda below 1 credits actions by the critic's values, and training.critic_warmup={warmup} hardly "
+            "teaches it: while they lie below the returns, whatever ends an episode is praised, and the policy may "
+            f"fall; set training.critic_warmup={_TAUGHT} or more and algorithm.lam_critic=1, or algorithm.lam=1"
+        )
 
 
 def _curriculum(setup: Setup) -> None:

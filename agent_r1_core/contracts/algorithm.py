@@ -179,6 +179,11 @@ class Algorithm(Component):
         trajectory counts. `--dry-run` says which."""
         return isinstance(self.config, DenseConfig)
 
+    def trusts_critic(self) -> bool:
+        """Whether the critic's values stand in for rewards to come, and are more than a baseline, so that one that has
+        learnt too little misleads the policy."""
+        return False
+
     def needs_entropy(self) -> bool:
         """True when the loss has a gradient through `tokens.entropy`: from the bonus of `entropy_coef`, which the
         learner itself subtracts, or from a term of the algorithm's own. If False, the learner computes entropies

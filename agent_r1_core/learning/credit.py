@@ -24,7 +24,7 @@ def gae(
     values: Tensor,
     mask: Tensor,
     gamma: float | Tensor,
-    lam: float,
+    lam: float | Tensor,
     bootstrap: Tensor | None = None,
     ends: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
@@ -37,6 +37,7 @@ def gae(
         rewards, values: [n, T].
         mask: bool [n, T], the credited tokens.
         gamma: one discount, or one for each token, [n, T]: what follows token t is multiplied by gamma[t].
+        lam: one lambda, or one for each row, [n].
         bootstrap: [n] value after the last id where a limit outside the MDP cut the trajectory, else 0 (LAW 5).
         ends: bool [n, T], credited tokens that nothing follows: neither value nor advantage of later ones reaches them.
 
@@ -71,6 +72,12 @@ def returns_to_go(rewards: Tensor, mask: Tensor, gamma: float | Tensor) -> Tenso
         running = torch.where(present[:, k], reward[:, k] + discount[:, k] * running, running)
         columns[:, k] = running
     return _put(columns, index, present, mask)
+
+
+def lam_of_length(mask: Tensor, alpha: float) -> Tensor:
+    """lam = 1 - 1 / (alpha l) for each row, [n], with l its credited tokens (VAPO, arXiv 2504.05118): the weights
+    1, lam, lam^2, ... then sum to about alpha l. At least 0, where alpha l is below 1."""
+    return (1 - 1 / (alpha * mask.sum(1).clamp(min=1))).clamp(min=0)
 
 
 def spread_over(per_row: Tensor, mask: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     return chosen.mean() if chosen.numel() else values.new_zeros(())
 
 
-def whiten(values: Tensor, mask: Tensor, eps: float = 1e-8) -> Tensor:
+def whiten(values: Tensor, mask: Tensor, eps: float = 1e-8, shift: bool = True) -> Tensor:
     """(x - mean) / sqrt(variance + eps) over the counted tokens, 0 elsewhere; the variance is that with n - 1.
 
     Without spread (one token, or all equal but for rounding) there is nothing to tell good from bad: all zeros, no
@@ -23,19 +23,21 @@ def whiten(values: Tensor, mask: Tensor, eps: float = 1e-8) -> Tensor:
     Args:
         values: any shape.
         mask: bool, same shape.
+        shift: False: x / sqrt(variance + eps), so that 0 stays 0.
     """
     out = torch.zeros_like(values)
     chosen = values[mask].double()
     if chosen.numel() > 1 and differ(float(chosen.min()), float(chosen.max())):
-        out[mask] = ((chosen - chosen.mean()) / torch.sqrt(chosen.var() + eps)).to(values.dtype)
+        centre = chosen.mean() if shift else 0.0
+        out[mask] = ((chosen - centre) / torch.sqrt(chosen.var() + eps)).to(values.dtype)
     return out
 
 
 def explained_variance(values: Tensor, targets: Tensor, mask: Tensor) -> float:
     """1 - Var(target - value) / Var(target) over the counted tokens: 1 a perfect critic, 0 a constant; 0 where targets
-    do not vary."""
+    do not vary, or by rounding alone."""
     chosen, predicted = targets[mask].double(), values[mask].double()
-    if chosen.numel() < 2 or not bool(chosen.max() > chosen.min()):
+    if chosen.numel() < 2 or not differ(float(chosen.min()), float(chosen.max())):
         return 0.0
     return float(1 - (chosen - predicted).var() / chosen.var())
 

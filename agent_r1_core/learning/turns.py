@@ -18,7 +18,7 @@ def turn_level_gae(
     values: Tensor,
     turn: Tensor,
     gamma: float,
-    lam: float,
+    lam: float | Tensor,
     gamma_turn: float,
     lam_turn: float,
     bootstrap: Tensor | None = None,

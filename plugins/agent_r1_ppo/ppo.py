@@ -6,6 +6,10 @@ between (the advantage mask of Agent-R1, 2511.14460); after a turn's last action
 stands, gamma is gamma x gamma_turn. Advantages are whitened over the batch. The surrogate is clipped, doubly where the
 advantage is negative (1912.09729), and so is the value loss.
 
+The critic's targets, A_k + V_k, may have a lambda of their own, `lam_critic` (VC-PPO, 2503.01491, with 1: the return,
+so that the critic does not learn from itself), and the advantages one for each trajectory, `lam_length`:
+lam = 1 - 1 / (alpha l) with l its credited tokens (VAPO, 2504.05118, with alpha .05).
+
 With `gae: turn` (preset `turn_gae`) GAE runs on two levels, as in RAGEN (2504.20073): over turns k, with V_k the value
 at the turn's first action token and r_k the turn's reward, d_k = r_k + gamma_turn V_{k+1} - V_k and
 A_k = d_k + gamma_turn lam_turn A_{k+1}; then over the tokens of each turn alone, whose last one earns A_k + V_k. A turn
@@ -26,7 +30,7 @@ from pydantic import Field, model_validator
 from agent_r1_core import Metric
 from agent_r1_core.contracts.algorithm import Algorithm, DenseConfig, Role
 from agent_r1_core.learning.batch import Advantages
-from agent_r1_core.learning.credit import gae, kl_in_reward, reference_kl
+from agent_r1_core.learning.credit import gae, kl_in_reward, lam_of_length, reference_kl
 from agent_r1_core.learning.kl import KlEstimator
 from agent_r1_core.learning.loss import add_kl, policy_terms
 from agent_r1_core.learning.masking import explained_variance, whiten
@@ -35,6 +39,8 @@ from agent_r1_core.learning.surrogate import clipped_surrogate, log_ratio, value
 from agent_r1_core.learning.turns import turn_level_gae
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from agent_r1_core.learning.batch import Batch
     from agent_r1_core.learning.loss import LossTerms, LossTokens
 
@@ -58,10 +64,16 @@ class PPO(Algorithm):
         """`token`: GAE over a trajectory's action tokens. `turn`: over its turns, then over the tokens of each turn."""
         lam: float = Field(1.0, ge=0, le=1)
         """Of GAE over tokens: 1 trusts returns, 0 trusts the critic."""
+        lam_critic: float | None = Field(None, ge=0, le=1)
+        """In place of `lam` and `lam_turn` in the critic's targets; with 1 they are returns. null: the same."""
+        lam_length: float | None = Field(None, gt=0)
+        """The alpha of lam = 1 - 1 / (alpha l), at least 0, with l a trajectory's credited tokens, in place of `lam`.
+        null: `lam`, whatever the length. No effect with `gae: turn`."""
         lam_turn: float = Field(1.0, ge=0, le=1)
         """Of GAE over turns: 1 trusts returns, 0 trusts the critic; no effect with `gae: token`."""
-        whiten: bool = True
-        """Shift and scale advantages to mean 0 and variance 1 over the batch's credited tokens."""
+        whiten: bool | Literal["scale"] = True
+        """Shift and scale advantages to mean 0 and variance 1 over the batch's credited tokens; `scale`: no shift, so
+        that an advantage of 0 stays 0."""
         clip_low: float = Field(0.2, gt=0)
         """Lower bound of the ratio is 1 - clip_low; no effect if a rollout is learnt from in a single step."""
         clip_high: float = Field(0.2, gt=0)
@@ -101,7 +113,10 @@ class PPO(Algorithm):
             idle |= {"kl_in": "kl_coef is 0", "kl_estimator": "kl_coef is 0"}
         if config.gae == "token":
             idle["lam_turn"] = "gae is token"
+            if config.lam_length is not None:
+                idle["lam"] = "lam_length says what lambda is"
         else:
+            idle["lam_length"] = "gae is turn"
             idle |= dict.fromkeys(("advantage_mask", "loss_mask"), "gae is turn, and only actions belong to a turn")
         if config.gae == "token" and config.advantage_mask:
             idle["loss_mask"] = "advantage_mask is on, so the environment's tokens have no advantage to learn from"
@@ -114,6 +129,11 @@ class PPO(Algorithm):
     def compares_samples(self) -> bool:
         """No: the critic is the baseline."""
         return False
+
+    def trusts_critic(self) -> bool:
+        """True with a lambda below 1 in the advantages."""
+        config = self.config
+        return bool(config.lam < 1 or (config.lam_turn < 1 if config.gae == "turn" else config.lam_length is not None))
 
     def needs_old_logprobs(self) -> bool:
         """True with a KL in the reward, which is that of the policy before the update."""
@@ -129,20 +149,30 @@ class PPO(Algorithm):
         estimator: KlEstimator = config.kl_estimator or "k1"
         if config.kl_in == "reward":
             rewards = kl_in_reward(batch, config.kl_coef, rewards, estimator)
-        values, after = batch.values, batch.bootstrap
-        if config.gae == "turn":
-            discounts = config.gamma, config.lam, config.gamma_turn, config.lam_turn
-            advantages, targets = turn_level_gae(rewards, values, batch.turn, *discounts, after)
-        else:
-            gamma = turn_discounts(batch.turn, config.gamma, config.gamma_turn)
-            advantages, targets = gae(rewards, values, mask, gamma, config.lam, after)
+        by_length = config.lam_length is not None and config.gae == "token"
+        lam = lam_of_length(mask, config.lam_length) if by_length else config.lam
+        advantages, targets = self._credit(batch, rewards, mask, lam, config.lam_turn)
+        if config.lam_critic is not None:
+            _, targets = self._credit(batch, rewards, mask, config.lam_critic, config.lam_critic)
         metrics = {
             "value_mean": float(batch.values[mask].mean()),
             "value_explained_variance": explained_variance(batch.values, targets, mask),
             **(reference_kl(batch, estimator) if config.kl_in == "reward" else {}),
         }
-        final = whiten(advantages, mask) if config.whiten else advantages
+        final = whiten(advantages, mask, shift=config.whiten != "scale") if config.whiten else advantages
         return Advantages(final, value_targets=targets, value_mask=mask, metrics=metrics)
+
+    def _credit(
+        self, batch: Batch, rewards: Tensor, mask: Tensor, lam: float | Tensor, lam_turn: float
+    ) -> tuple[Tensor, Tensor]:
+        """Advantages and value targets with these lambdas."""
+        config, values, after = self.config, batch.values, batch.bootstrap
+        assert values is not None
+        if config.gae == "turn":
+            discounts = config.gamma, lam, config.gamma_turn, lam_turn
+            return turn_level_gae(rewards, values, batch.turn, *discounts, after)
+        gamma = turn_discounts(batch.turn, config.gamma, config.gamma_turn)
+        return gae(rewards, values, mask, gamma, lam, after)
 
     def loss(self, tokens: LossTokens) -> LossTerms:
         """The clipped surrogate, the clipped value loss and, with `kl_in: loss`, the KL."""

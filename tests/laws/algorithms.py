@@ -21,6 +21,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "grpo_observations": {"name": "grpo", "observation_coef": 0.1},
     "gigpo_kl": {"name": "gigpo", "kl_coef": 0.1, "normalise_std": False},
     "ppo_discounted": {"name": "ppo", "gamma": 0.95, "lam": 0.9},
+    "ppo_lambdas": {"name": "ppo", "lam_critic": 1.0, "lam_length": 0.2, "whiten": "scale"},
     "ppo_kl": {"name": "ppo", "kl_coef": 0.1},
     "ppo_entropy_no_masks": {"name": "ppo", "entropy_coef": 0.1, "advantage_mask": False, "loss_mask": False},
     "ppo_no_masks": {"name": "ppo", "advantage_mask": False, "loss_mask": False},

@@ -35,7 +35,10 @@ BASELINE = {"baseline": True}
         ("ppo", KL, "critic reference every old turns", "lam_turn loss_mask"),
         ("ppo", KL | {"kl_in": "loss"}, "critic reference every turns", "lam_turn loss_mask"),
         ("ppo", {"advantage_mask": False}, "critic every turns", "kl_in kl_estimator lam_turn"),
-        ("turn_gae", {}, "critic every turns", "kl_in kl_estimator advantage_mask loss_mask"),
+        ("ppo", {"lam_length": 0.05}, "critic every turns trusts", "kl_in kl_estimator lam lam_turn loss_mask"),
+        ("ppo", {"lam": 0.9}, "critic every turns trusts", "kl_in kl_estimator lam_turn loss_mask"),
+        ("turn_gae", {"lam_turn": 0.9}, "critic every turns trusts", "kl_in kl_estimator lam_length advantage_mask loss_mask"),
+        ("turn_gae", {}, "critic every turns", "kl_in kl_estimator lam_length advantage_mask loss_mask"),
         ("reinforce_pp", {}, "turns", "kl_estimator"),
         ("reinforce_pp", KL | {"kl_estimator": "k1"}, "reference old turns", ""),
         ("reinforce_pp", BASELINE | KL, "reference every samples", "gamma gamma_turn process_scale"),
@@ -49,6 +52,7 @@ def test_what_it_needs_and_credits_and_what_is_idle(name: str, options: dict[str
         "greedy": algorithm.needs_greedy_baseline(),
         "turns": algorithm.credits_turns(),
         "samples": algorithm.compares_samples(),
+        "trusts": algorithm.trusts_critic(),
     }
     assert {*algorithm.roles(), *(what for what, needed in asked.items() if needed)} == {"policy", *said.split()}
     reasons = type(algorithm).idle_options(algorithm.config)

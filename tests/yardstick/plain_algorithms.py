@@ -309,6 +309,8 @@ class PlainPpo(PlainAlgorithm):
         "gamma_turn": 1.0,
         "process_scale": None,
         "lam": 1.0,
+        "lam_critic": None,
+        "lam_length": None,
         "lam_turn": 1.0,
         "whiten": True,
         "clip_low": 0.2,
@@ -331,34 +333,49 @@ class PlainPpo(PlainAlgorithm):
     def advantages(self, rows: Sequence[Row]) -> None:
         factor = _process_factor(rows, self.process_scale)
         for row in rows:
-            if self.gae == "turn":
-                self.credit_turns(row, factor)
-                continue
-            following, advantage = row.bootstrap, 0.0
-            for token in reversed(self.value_tokens(row)):
-                gamma = self.gamma * (self.gamma_turn if token.closes_turn else 1)
-                reward = self.earned(token, factor)
-                error = reward + gamma * following - token.value
-                advantage = error + gamma * self.lam * advantage
-                token.advantage, token.target = advantage, advantage + token.value
-                following = token.value
+            if self.lam_critic is not None:
+                self.credit(row, factor, self.lam_critic, self.lam_critic)
+                targets = [token.target for token in self.value_tokens(row)]
+            self.credit(row, factor, self.lam_of(row), self.lam_turn)
+            if self.lam_critic is not None:
+                for token, target in zip(self.value_tokens(row), targets, strict=True):
+                    token.target = target
         if self.whiten:
-            _whiten([token for row in rows for token in self.value_tokens(row)])
+            _whiten([token for row in rows for token in self.value_tokens(row)], self.whiten != "scale")
+
+    def lam_of(self, row: Row) -> float:
+        """One lambda for each trajectory, by its length (VAPO, 2504.05118)."""
+        if self.lam_length is None or self.gae == "turn":
+            return self.lam
+        return max(1 - 1 / (self.lam_length * len(self.value_tokens(row))), 0.0)
+
+    def credit(self, row: Row, factor: float, lam: float, lam_turn: float) -> None:
+        if self.gae == "turn":
+            self.credit_turns(row, factor, lam, lam_turn)
+            return
+        following, advantage = row.bootstrap, 0.0
+        for token in reversed(self.value_tokens(row)):
+            gamma = self.gamma * (self.gamma_turn if token.closes_turn else 1)
+            reward = self.earned(token, factor)
+            error = reward + gamma * following - token.value
+            advantage = error + gamma * lam * advantage
+            token.advantage, token.target = advantage, advantage + token.value
+            following = token.value
 
     def earned(self, token: Token, factor: float) -> float:
         return _earned(token, factor, self.kl_coef if self.kl_in == "reward" else 0.0, self.kl_estimator or "k1")
 
-    def credit_turns(self, row: Row, factor: float) -> None:
+    def credit_turns(self, row: Row, factor: float, lam: float, lam_turn: float) -> None:
         """The turn's advantage and its first value are what its last token earns; nothing comes after that token."""
         following, of_turn = row.bootstrap, 0.0
         for tokens in reversed(row.turns):
             earned = sum(self.earned(token, factor) for token in tokens)
             first = tokens[0].value
-            of_turn = earned + self.gamma_turn * following - first + self.gamma_turn * self.lam_turn * of_turn
+            of_turn = earned + self.gamma_turn * following - first + self.gamma_turn * lam_turn * of_turn
             following = first
             reward, after, advantage = of_turn + first, 0.0, 0.0
             for token in reversed(tokens):
-                advantage = reward + self.gamma * after - token.value + self.gamma * self.lam * advantage
+                advantage = reward + self.gamma * after - token.value + self.gamma * lam * advantage
                 token.advantage, token.target = advantage, advantage + token.value
                 reward, after = 0.0, token.value
 
@@ -580,14 +597,14 @@ def _process_factor(rows: Sequence[Row], scale: float | None) -> float:
     return 1.0 if scale is None else scale / math.sqrt(mean(reward**2 for reward in rewards))
 
 
-def _whiten(tokens: Sequence[Token]) -> None:
+def _whiten(tokens: Sequence[Token], shift: bool = True) -> None:
     numbers = [token.advantage for token in tokens]
     if len(numbers) < 2 or not _spread(numbers):
         centre, scale = 0.0, math.inf
     else:
         centre, scale = mean(numbers), math.sqrt(variance(numbers) + 1e-8)
     for token in tokens:
-        token.advantage = (token.advantage - centre) / scale
+        token.advantage = (token.advantage - centre * shift) / scale
 
 
 def _kl(estimator: str, difference: Tensor) -> Tensor:

@@ -100,6 +100,9 @@ class Critic(Algorithm):
     def roles(self):
         return frozenset({"policy", "critic"})
 
+    def trusts_critic(self):
+        return self.config.gae_lambda < 1
+
 
 class Sums(TaskSource):
     class Config(ComponentConfig):

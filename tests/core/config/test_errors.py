@@ -247,6 +247,13 @@ def test_a_doubtful_setup_is_warned_about(load: Load) -> None:
     assert "5000" in two
 
 
+def test_a_critic_that_is_trusted_and_hardly_learns_is_warned_about(load: Load) -> None:
+    trusting = "algorithm={name: ac, gae_lambda: 0.9}"
+    (warning,) = load(trusting, "training.critic_warmup=2").warnings
+    assert "training.critic_warmup=2 hardly teaches it" in warning
+    assert load(trusting, "training.critic_warmup=10").warnings == load("algorithm=ac").warnings == ()
+
+
 def test_a_clip_that_never_acts_is_warned_about(folder: Path) -> None:
     recipe = "algorithm: {name: grpo, clip_high: 0.3}\n"
     (folder / "clip.yaml").write_text(recipe)

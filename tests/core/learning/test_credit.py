@@ -32,6 +32,7 @@ def test_explained_variance_of_a_perfect_and_of_a_constant_critic() -> None:
     assert explained_variance(targets, targets, mask) == 1.0
     assert explained_variance(torch.zeros(1, 4), targets, mask) == 0.0
     assert explained_variance(targets, torch.ones(1, 4), mask) == 0.0
+    assert explained_variance(targets, 1 + 1e-7 * targets, mask) == 0.0, "rounding, and no spread"
 
 
 def test_kl_in_the_reward_needs_both_policies() -> None:
