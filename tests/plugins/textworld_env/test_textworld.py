@@ -33,7 +33,7 @@ class TestTextWorld(ToolEnvContract):
     component = TextWorld
     config: ClassVar[dict[str, Any]]
     task = Task("seed.3", "Begin.", seed=3)
-    actions = ("<answer>look</answer>", "nothing", "<answer>fly</answer>")
+    actions = ("<answer>look</answer>", "nothing", "<answer>fly</answer>", "<answer>take coin</answer>")
 
 
 def play(python: str, seed: int, *commands: str) -> list[Any]:
@@ -74,6 +74,9 @@ def test_a_game_that_cannot_be_made_or_that_ended_fails_its_episode(python: str)
 
 
 def test_the_recipe_trains(python: str, tmp_path: Path) -> None:
-    few = ["training.steps=2", "tasks.train={name: seeds, first: 3, size: 2}", "training.tasks_per_step=2"]
-    run = train("textworld", [f"env.python={python}", f"run.dir={tmp_path}", "evaluation.at_end=false", *few])
+    few = ["training.steps=2", "tasks.train.first=3", "tasks.train.size=2", "training.tasks_per_step=2"]
+    run = train(
+        "textworld",
+        [f"env.python={python}", f"run.dir={tmp_path}", "evaluation.at_end=false", "training.samples_per_task=4", *few],
+    )
     assert [step["rollout/failed"] for step in run.metrics()] == [0, 0]
