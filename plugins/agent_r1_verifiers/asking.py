@@ -22,7 +22,7 @@ class PythonConfig(ComponentConfig):
     path: LocalPath | None = None
     """A folder with further task sets as modules; null: only those that are installed."""
     seconds: float = Field(50.0, gt=0)
-    """For loading the tasks, or for one score; a helper that takes longer is killed."""
+    """For loading the tasks."""
 
 
 def programs(config: Any) -> dict[str, str]:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Literal
 
+from pydantic import Field
+
 from agent_r1_core import RewardFn, Trajectory
-from agent_r1_core.helper import HelperError
+from agent_r1_core.helper import HelperError, HelperGone
 from agent_r1_verifiers.asking import PythonConfig, helper, programs, unavailable
+
+_TIMES = 3
+"""How often a score is asked for: a score that keeps the helper busy for too long ends it for all."""
+_GRACE = 30.0
+"""Seconds in which the helper starts, and says that a score took too long."""
 
 
 class VerifiersReward(RewardFn):
@@ -15,6 +23,8 @@ class VerifiersReward(RewardFn):
     range = (-1e18, 1e18)
 
     class Config(PythonConfig):
+        seconds: float = Field(20.0, gt=0)
+        """For one score; the episode of one that takes longer has failed."""
         says: Literal["answer", "action"] = "answer"
         """What the task scores: the final answer, or the whole text of the last action, where it looks for marks."""
 
@@ -38,7 +48,14 @@ class VerifiersReward(RewardFn):
         if named is None:
             raise ValueError(f"task {trajectory.task.id} is not of the source verifiers; use another reward")
         said = trajectory.answer if config.says == "answer" else trajectory.turns[-1].text
-        try:
-            return float(helper(config.python, config.path).ask("score", config.seconds, **named, said=said))
-        except HelperError as error:
-            raise ValueError(f"verifiers cannot score {trajectory.task.id}: {error}") from error
+        asked = {**named, "said": said, "seconds": config.seconds}
+        left = _TIMES
+        while True:
+            left, begun = left - 1, time.monotonic()
+            try:
+                return float(helper(config.python, config.path).ask("score", config.seconds + _GRACE, **asked))
+            except HelperError as error:
+                raise ValueError(f"verifiers cannot score {trajectory.task.id}: {error}") from error
+            except HelperGone:
+                if not left or time.monotonic() - begun > config.seconds + _GRACE:
+                    raise

@@ -8,14 +8,24 @@ import importlib.metadata
 import inspect
 import itertools
 import json
+import math
 import os
 import sys
+import threading
+import time
+from contextvars import ContextVar
 from typing import Any
+from weakref import WeakKeyDictionary
 
 OUT = os.fdopen(os.dup(1), "w", encoding="utf-8")
 os.dup2(2, 1)  # whatever the task set prints
 
 LOADED: dict[str, Any] = {}
+ASKED: ContextVar[tuple[int, float] | None] = ContextVar("asked", default=None)
+"""The number of what is scored, and the seconds that it may take."""
+NOTHING = (0, math.inf)
+TASKS: WeakKeyDictionary[asyncio.Task[Any], tuple[int, float]] = WeakKeyDictionary()
+"""The same of every task that scores, those included that a score has started."""
 
 
 def task_set(taskset: str, options: dict[str, Any]) -> Any:
@@ -89,12 +99,17 @@ def refuse_what_needs_more(task: Any) -> None:
             raise ValueError(f"its reward {reward.__name__} needs a runtime, which needs verifiers' own harness")
 
 
-async def scored(taskset: str, options: dict[str, Any], index: int, key: str, said: str) -> float:
-    import verifiers.v1 as vf
-
+async def score(taskset: str, options: dict[str, Any], index: int, key: str, said: str, seconds: float) -> float:
     task = task_at(taskset, options, index)
     if task is None or task.key != key:
         raise ValueError(f"task {index} is no longer the one that was played; name the task set as the run did")
+    BEAT.take()  # loading took its time
+    return await asyncio.create_task(scored(task, said, seconds))
+
+
+async def scored(task: Any, said: str, seconds: float) -> float:
+    import verifiers.v1 as vf
+
     prompt = task.data.prompt
     before = [vf.UserMessage(content=prompt)] if isinstance(prompt, str) else list(prompt)
     nodes = [vf.MessageNode(message=one, parent=n - 1 if n else None) for n, one in enumerate(before)]
@@ -104,8 +119,16 @@ async def scored(taskset: str, options: dict[str, Any], index: int, key: str, sa
         agent=vf.AgentInfo(config=vf.AgentConfig()),
         nodes=nodes,
     )
-    await task.score(trace)
+    try:
+        async with asyncio.timeout(seconds):
+            await task.score(trace)
+    except TimeoutError:
+        raise ValueError(late(seconds)) from None
     return float(trace.reward)
+
+
+def late(seconds: float) -> str:
+    return f"its score took longer than {seconds:g} seconds"
 
 
 def sentence(error: Exception) -> str:
@@ -115,23 +138,67 @@ def sentence(error: Exception) -> str:
     return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
-async def answer(asked: dict[str, Any]) -> None:
-    number, do = asked.pop("id"), asked.pop("do")
-    reply: dict[str, Any]
-    try:
-        reply = {"value": listed(**asked) if do == "tasks" else await scored(**asked)}
-    except Exception as error:
-        reply = {"error": sentence(error)}
+def say(number: int, **reply: Any) -> None:
     OUT.write(json.dumps({"id": number, **reply}) + "\n")
     OUT.flush()
 
 
+async def answer(asked: dict[str, Any]) -> None:
+    number, do = asked.pop("id"), asked.pop("do")
+    ASKED.set((number, asked["seconds"]) if do == "score" else None)
+    try:
+        say(number, value=listed(**asked) if do == "tasks" else await score(**asked))
+    except Exception as error:
+        say(number, error=sentence(error))
+
+
+def make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+    task = asyncio.Task(coroutine, loop=loop, **options)
+    if (asked := ASKED.get()) is not None:
+        TASKS[task] = asked
+    return task
+
+
+class Beat:
+    """When the loop last had time for anything else than what it does now."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+        self.take()
+
+    def take(self) -> None:
+        self.at = time.monotonic()
+
+    async def keep(self) -> None:
+        while True:
+            self.take()
+            await asyncio.sleep(0.1)
+
+
+BEAT = Beat()
+
+
+def watch(loop: asyncio.AbstractEventLoop) -> None:
+    """End this process where a score keeps the loop busy for longer than its time; it is told, the others ask anew."""
+    while True:
+        time.sleep(0.25)
+        task = asyncio.current_task(loop)
+        number, seconds = TASKS.get(task, NOTHING) if task is not None else NOTHING
+        if time.monotonic() - BEAT.at > seconds:
+            say(number, error=late(seconds))
+            os._exit(1)
+
+
 async def main() -> None:
-    running = set()
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(make_task)
+    threading.Thread(target=watch, args=(loop,), daemon=True).start()
+    beating, running = asyncio.create_task(BEAT.keep()), set()
     while line := await asyncio.to_thread(sys.stdin.readline):
         task = asyncio.create_task(answer(json.loads(line)))
         running.add(task)
         task.add_done_callback(running.discard)
+    beating.cancel()
 
 
 if __name__ == "__main__":

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Reply = str | tuple[int, str] | bytes
@@ -51,3 +53,38 @@ class ScriptedJudge:
         message = {"role": "assistant", "content": said}
         usage = {"prompt_tokens": 100, "completion_tokens": 7}
         return 200, json.dumps({"choices": [{"message": message}], "usage": usage}).encode()
+
+    @contextmanager
+    def served(self) -> Iterator[ScriptedJudge]:
+        script = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                content = self.rfile.read(int(self.headers["content-length"]))
+                status, body = script.answer(json.loads(content), self.headers.get("authorization"))
+                self.send_response(status)
+                for name, value in ({} if status == 200 else script.headers).items():
+                    self.send_header(name, value)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *given: object) -> None:
+                """Say nothing."""
+
+        class Server(ThreadingHTTPServer):
+            request_queue_size = 128
+
+            def handle_error(self, *given: object) -> None:
+                """Say nothing of clients that left."""
+
+        server = Server(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{server.server_port}/v1"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield self
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 
 NAMES = sys.argv[1:] or ["say", "count"]
 WORD = {"type": "object", "properties": {"word": {"type": "string"}}}
@@ -24,6 +25,8 @@ for line in sys.stdin:
         reply = {"result": {"tools": [tool], **more}}
     elif method == "tools/call":
         counted += given["name"] != "say"
+        if given["name"] == "hang":
+            time.sleep(600)
         text = f"{given['arguments'].get('word', '')} {counted}"
         reply = {"result": {"content": [{"type": "text", "text": text}], "isError": False}}
     else:

@@ -6,18 +6,17 @@ import asyncio
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from agent_r1_mcp.toolset import McpToolset
+from served import free_port, serving
 
 from agent_r1_core import Task, ToolCall, ToolContext, ToolResources, ToolResult
 from agent_r1_core.errors import AgentR1Error
@@ -141,30 +140,13 @@ async def test_each_episode_has_a_process_of_its_own_and_leaves_nothing() -> Non
     assert children() <= before
 
 
-@contextmanager
-def serving(port: int) -> Iterator[subprocess.Popen[bytes]]:
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen([*DEMO, str(port)], env={**os.environ, "DEMO_KEY": "a-very-secret-key"}, **quiet)  # type: ignore[call-overload]
-    try:
-        for _ in range(600):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.05)
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
 @pytest.mark.slow
 async def test_a_server_at_an_address_may_go_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEMO_KEY", "a-very-secret-key")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
+    command = {"command": [*DEMO, port], "port": port, "env": {**os.environ, "DEMO_KEY": "a-very-secret-key"}}
     at = {"url": f"http://127.0.0.1:{port}/mcp", "headers": {"X-Key": "${DEMO_KEY}"}}
-    with serving(port) as process:
+    with serving(**command) as process:
         started = opened(**at)
         call = await started.__aenter__()
         numbers = await asyncio.gather(*(call("add", a=number) for number in range(64)))
@@ -175,7 +157,7 @@ async def test_a_server_at_an_address_may_go_and_come_back(monkeypatch: pytest.M
         process.send_signal(signal.SIGKILL)
         assert (await waiting).error
         assert (await call("add", a=1)).error
-    with serving(port):
+    with serving(**command):
         while (back := await call("add", a=1)).error:
             await asyncio.sleep(0.05)
         assert back.text == "2"

@@ -7,16 +7,14 @@ import json
 import os
 import random
 import runpy
-import socket
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-import uvicorn
 from agent_r1_openapi.toolset import OpenApiToolset
+from served import served
 
 from agent_r1_core import Task, ToolCall, ToolContext, ToolResources, ToolResult, train
 from agent_r1_core.errors import AgentR1Error
@@ -27,18 +25,6 @@ from agent_r1_core.training.api import resolve
 from .api import DESCRIPTION, KEY, app
 
 Call = Callable[..., Awaitable[ToolResult]]
-
-
-@contextmanager
-def served(application: Any) -> Iterator[str]:
-    """The address of a server on a thread of its own."""
-    listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(application, log_level="critical", lifespan="off"))
-    thread = threading.Thread(target=server.run, args=([listening],))
-    thread.start()
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    server.should_exit = server.force_exit = True
-    thread.join()
 
 
 @pytest.fixture(scope="module")

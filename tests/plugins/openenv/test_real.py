@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
-import threading
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +12,7 @@ from agent_r1_openenv.env import OpenEnv
 from agent_r1_openenv.source import OpenEnvTasks
 from agent_r1_tool_formats.hermes import Hermes
 from made_environments import python_with
+from served import free_port, serving
 
 from agent_r1_core import Action, EnvServices, Task, ToolCall, train
 
@@ -26,36 +23,11 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def url(root: Path, environments: Path) -> Iterator[str]:
     python = python_with(HERE / "requirements.txt", environments / "openenv", "--no-deps")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [
-        python,
-        "-m",
-        "uvicorn",
-        "bandit:app",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-        "--log-level",
-        "error",
-    ]
-    server = subprocess.Popen(
-        command, cwd=root / "recipes/openenv", env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
-    )
-    address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(600):
-            assert server.poll() is None, "the server ended"
-            try:
-                urllib.request.urlopen(f"{address}/health").close()
-                break
-            except OSError:
-                threading.Event().wait(0.1)
-        yield address
-    finally:
-        server.terminate()
-        server.wait(30)
+    port = free_port()
+    command = [python, "-m", "uvicorn", "bandit:app", "--host", "127.0.0.1", "--port", port, "--log-level", "error"]
+    clean = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
+    with serving(command, port, cwd=root / "recipes/openenv", env=clean):
+        yield f"http://127.0.0.1:{port}"
 
 
 def play(url: str, seed: int, task: dict[str, str] | None = None) -> tuple[str, str, float]:

@@ -1,25 +1,16 @@
-"""Training on the package itself, alone and with others, and many games at once."""
+"""Training on the package itself, alone and with others."""
 
 from __future__ import annotations
 
-import asyncio
-import gc
-import os
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_r1_textarena.env import TextArena, TextArenaConfig
 
-from agent_r1_core import ConfigError, Run, Sampling, train
-from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core import ConfigError, Run, train
 from agent_r1_core.evaluation.evaluator import EvaluationPlan
-from agent_r1_core.rollout import Collector, RolloutRequest, RolloutSettings
 from agent_r1_core.runs.trajectory_file import read_trajectories
-from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
 from agent_r1_core.training.api import evaluate, resolve
-from agent_r1_core.trajectory import Task
 
 pytestmark = pytest.mark.slow
 TALK = "id: SimpleNegotiation-v0, kwargs: {max_turns: 4}, rules: Talk., show: [prompt, action], max_turns: 4"
@@ -88,36 +79,3 @@ def test_a_solo_game_trains(tmp_path: Path) -> None:
 def test_an_opponent_with_other_ids_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="reads other ids"):
         trained(tmp_path, "other", f"{TALK}, opponent: tiny")
-
-
-def test_a_thousand_games_sixty_four_at_once_leave_nothing_behind() -> None:
-    config = TextArenaConfig(id="TicTacToe-v0", opponent="self", max_tokens=4000)
-    tokenizer = ChatTokenizer(tiny_tokenizer(), name="tiny")
-    policy = ScriptedPolicy(lambda cue: f"[{cue.request.seed % 9}]")
-    settings = RolloutSettings(
-        make_env=lambda services: TextArena(config, services), max_episodes=64, sampling=Sampling(max_new_tokens=8)
-    )
-    collector = Collector(policy, tokenizer, settings)
-
-    def play(games: int, round: int) -> None:
-        result = asyncio.run(
-            collector.collect(RolloutRequest([Task(f"t{n}", "", seed=n) for n in range(games)], 1, round))
-        )
-        assert len(result.episodes) == games
-        assert not result.dropped
-        policy.requests.clear()
-
-    play(64, 0)
-    before = (len(os.listdir("/proc/self/fd")), threading.active_count(), _objects())
-    play(1000, 1)
-    after = (len(os.listdir("/proc/self/fd")), threading.active_count(), _objects())
-    collector.close()
-    assert after[0] <= before[0] + 2
-    assert after[1] <= before[1] + 2
-    assert after[2] <= before[2] + 2000, "games stay in memory"
-
-
-def _objects() -> int:
-    """Objects alive; a game in memory holds about a hundred."""
-    gc.collect()
-    return len(gc.get_objects())

@@ -47,6 +47,7 @@ def at(root: Path, environments: Path, tmp_path_factory: pytest.TempPathFactory)
     """Where verifiers is, and the task sets."""
     folder = tmp_path_factory.mktemp("sets")
     (folder / "little_sums.py").write_text((root / "recipes/verifiers/little_sums.py").read_text())
+    (folder / "slow_sums.py").write_text((HERE / "slow_sums.py").read_text())
     (folder / "old_sums.py").write_text(V0)
     (folder / "runtimes.py").write_text(WITH_RUNTIME)
     python = python_with(HERE / "requirements.txt", environments / "verifiers", "--no-deps")
@@ -89,6 +90,24 @@ def test_tasks_are_scored_by_their_own_rewards_with_weights(at: dict[str, str]) 
         scores = list(threads.map(reward.score, trajectories * 250))
     assert scores == [1.5, 0.5, 0.0, 0.0] * 250
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.slow
+def test_a_score_that_never_comes_costs_its_own_time_alone(at: dict[str, str]) -> None:
+    """Whether it waits or keeps the helper busy: the others are scored, if need be by another helper."""
+    (task,) = tasks(at, "slow-sums", first=3, size=1)
+    reward = VerifiersReward(VerifiersReward.Config(**at, seconds=1.0))
+
+    def score(answer: str) -> float | str:
+        try:
+            return reward.score(make_trajectory(task=task, answer=answer))
+        except ValueError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(64) as threads:
+        given = [*("3" * 20), "wait", "loop", *("4" * 20)]
+        late = f"verifiers cannot score {task.id}: its score took longer than 1 seconds"
+        assert list(threads.map(score, given)) == [*[1.0] * 20, late, late, *[0.0] * 20]
 
 
 @pytest.mark.slow

@@ -1,0 +1,205 @@
+"""How many episodes a second plays each environment, tool and judge, 64 at once, and what is left behind after 1,024?
+
+    python benchmarks/soak.py
+    python benchmarks/soak.py --only shell python/sandlock
+
+Each is played in a process of its own, by its recipe and an engine that follows a script; what it needs beside it, as a
+server, runs outside that process. Where something can hang, it does in one episode of 64. The table has
+
+- `failed`: episodes that failed, beyond those that hung; `hung`: those, the slowest of them, and the time-out that
+  should have ended it (its episode starts a sandbox or waits for a place, too);
+- `processes` and `descriptors`: how many more there are after the last episode than after the first quarter of them,
+  in the process and all that it has started; `left`: what still runs when the process has ended;
+- memory that is no file's, of the process and all that it has started: after a quarter of the episodes, after all, and
+  what an episode of the last three quarters has added.
+
+verifiers and textworld get a Python of their own, in the folder that AGENT_R1_TEST_CLIENTS names, else in
+benchmarks/results, which takes a minute each; the games of textworld are made in the first quarter, once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ctypes
+import gc
+import json
+import os
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import report
+
+report.keep_calm()
+
+if TYPE_CHECKING:
+    from agent_r1_core.assembly.assembly import Assembly
+    from agent_r1_core.trajectory import Trajectory
+
+QUARTERS = 4
+ADOPT = 36
+"""PR_SET_CHILD_SUBREAPER: what outlives its parent becomes a child of this process."""
+
+
+COLUMNS = ("what", "episodes/s", "slowest s", "failed", "hung", "slowest hung s", "time-out s", "processes")
+COLUMNS += ("descriptors", "left", "MB, a quarter", "MB, all", "KB/episode")
+
+
+def arguments() -> argparse.Namespace:
+    from soak_worlds import WORLDS
+
+    options = report.parser(__doc__, "soak")
+    options.add_argument("--only", nargs="+", choices=sorted(WORLDS), metavar="NAME", help=", ".join(sorted(WORLDS)))
+    options.add_argument("--episodes", type=int, default=1024)
+    options.add_argument("--at-once", type=int, default=64)
+    chosen = options.parse_args()
+    if chosen.quick:
+        chosen.episodes, chosen.at_once = 64, 16
+    chosen.only = chosen.only or [name for name, world in WORLDS.items() if world.cheap or not chosen.quick]
+    return chosen
+
+
+def processes(root: int) -> list[int]:
+    """A process and all below it."""
+    found, waiting = [], [root]
+    while waiting:
+        found.append(pid := waiting.pop())
+        with suppress(OSError):
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                waiting += map(int, (task / "children").read_text().split())
+    return found
+
+
+def held() -> dict[str, float]:
+    """What this process and those below it have: their number, descriptors, and MB of memory that is no file's."""
+    own = {"processes": 0.0, "descriptors": 0.0, "MB": 0.0}
+    for pid in processes(os.getpid()):
+        with suppress(OSError):
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+            own["MB"] += next(int(line.split()[1]) for line in lines if line.startswith("Pss_Anon:")) / 1024
+            own["descriptors"] += len(os.listdir(f"/proc/{pid}/fd"))
+            own["processes"] += 1
+    return own
+
+
+async def settled() -> dict[str, float]:
+    """The same, once what was told to end has ended, or after some two seconds."""
+    gc.collect()
+    now = held()
+    for _ in range(10):
+        before = now
+        await asyncio.sleep(0.2)
+        now = held()
+        if (before["processes"], before["descriptors"]) == (now["processes"], now["descriptors"]):
+            break
+    return now
+
+
+async def soak(assembly: Assembly, episodes: int, samples: int) -> dict[str, Any]:
+    """Play quarter by quarter, and look at what there is after each."""
+    from scripted_engine import is_rare
+
+    from agent_r1_core.rollout import RolloutRequest
+    from agent_r1_core.work.running import trim_memory
+
+    hung, seconds, failed, marks = [], [], [], []
+
+    def note(one: Trajectory) -> None:
+        rare = is_rare(one.task.id) and bool(assembly.config.engine.config.rare)
+        (hung if rare else seconds).append(one.seconds)
+        if not rare and one.status == "failed":
+            failed.append(one.reason)
+
+    endless = cycle(assembly.train.tasks)
+    tasks = [replace(next(endless), id=str(number)) for number in range(episodes // samples)]
+    each, took = len(tasks) // QUARTERS, 0.0
+    await assembly.start()
+    try:
+        for number in range(QUARTERS):
+            begun = time.perf_counter()
+            request = RolloutRequest(tasks[number * each : (number + 1) * each], samples, number)
+            await assembly.rollouts.collect(request, note)
+            took += time.perf_counter() - begun
+            trim_memory()
+            marks.append(await settled())
+    finally:
+        await assembly.close()
+    first, last = marks[0], marks[-1]
+    return {
+        "episodes/s": each * QUARTERS * samples / took,
+        "slowest s": max(seconds),
+        "failed": len(failed),
+        "why": sorted(set(failed))[:3],
+        "hung": len(hung) or None,
+        "slowest hung s": max(hung, default=None),
+        "processes": int(last["processes"] - first["processes"]),
+        "descriptors": int(last["descriptors"] - first["descriptors"]),
+        "MB, a quarter": first["MB"],
+        "MB, all": last["MB"],
+        "KB/episode": 1024 * (last["MB"] - first["MB"]) / (each * (QUARTERS - 1) * samples),
+    }
+
+
+def play(given: dict[str, Any]) -> dict[str, Any]:
+    """Play one of them in this process."""
+    import scripted_engine
+
+    from agent_r1_core.assembly.assembly import assemble
+    from agent_r1_core.plugins.trust import Trust
+    from agent_r1_core.training.api import resolve
+
+    engine = {"name": "scripted", "max_episodes": given["at_once"], "max_new_tokens": 200, **given["script"]}
+    overrides = ["training.max_retries=0", f"engine={json.dumps(engine)}", *given["overrides"]]
+    plugins, trust = [scripted_engine.__file__], Trust(named=True)
+    resolved = resolve(given["recipe"], overrides, plugins=plugins, training=False, trust=trust)
+    assembly = assemble(resolved, learning=False, task_sets=("train",))
+    return asyncio.run(soak(assembly, given["episodes"], given["samples"]))
+
+
+def reap() -> None:
+    """Do what init does for those that have ended after their parents."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """A row of the table, from a fresh process beside what it needs."""
+    from soak_worlds import WORLDS
+
+    world = WORLDS[name]
+    with world.beside() as address:
+        before = set(processes(os.getpid()))
+        given = json.dumps(world.given(address, options.episodes, options.at_once))
+        found = report.fresh([sys.executable, __file__, "--play", given])
+        time.sleep(1)
+        reap()
+        found |= {"what": name, "left": len(set(processes(os.getpid())) - before)}
+    if found["hung"]:
+        found["time-out s"] = world.timeout
+    for reason in found["why"]:
+        print(f"{name}: {reason}", flush=True)
+    return {column: found.get(column) for column in COLUMNS}
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--play"]:
+        print(json.dumps(play(json.loads(sys.argv[2]))))
+        return
+    options = arguments()
+    ctypes.CDLL(None).prctl(ADOPT, 1, 0, 0, 0)
+    rows = []
+    for name in options.only:
+        rows.append(measure(name, options))
+        report.show(name, rows[-1:])
+    report.show(f"{options.episodes:,} episodes, {options.at_once} at once", rows)
+    report.save(options.out, options, {"rows": rows})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Built-in plugin `textworld`: text adventures made by seed."""

@@ -1,0 +1,64 @@
+"""Games by seed: made once by `tw-make`, in seconds, and kept in the cache folder."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_r1_core import EpisodeError
+from agent_r1_core.folders import cache_dir
+
+_MAKING = threading.Semaphore(os.cpu_count() or 1)
+
+
+def game_file(python: str, game: str, options: Mapping[str, Any], seed: int, seconds: float) -> Path:
+    """The file of a game; it is made where it is not there yet.
+
+    Raises:
+        EpisodeError: it cannot be made, or not in time.
+    """
+    named = hashlib.sha256(json.dumps([str(python), game, dict(options)], sort_keys=True).encode()).hexdigest()[:16]
+    folder = cache_dir() / "textworld" / f"{game}-{named}"
+    made = folder / str(seed) / "game.z8"
+    if made.exists():
+        return made
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{seed}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the other episodes of its group wait, in other processes, too
+        if not made.exists():
+            with _MAKING, tempfile.TemporaryDirectory(dir=folder) as place:
+                (new := Path(place, "new")).mkdir()
+                _make([python, str(Path(python).with_name("tw-make")), game, *_words(options)], seed, new, seconds)
+                new.rename(made.parent)
+    return made
+
+
+def _words(options: Mapping[str, Any]) -> list[str]:
+    """As on the command line of `tw-make`."""
+    words = []
+    for name, value in options.items():
+        if value is not False:
+            words += [f"--{name.replace('_', '-')}"] + ([] if value is True else [str(value)])
+    return words
+
+
+def _make(command: list[str], seed: int, place: Path, seconds: float) -> None:
+    command = [*command, "--seed", str(seed), "--output", f"{place}/game.z8", "--silent"]
+    passed = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    try:
+        done = subprocess.run(
+            command, env={**passed, "PYTHONHASHSEED": "0"}, capture_output=True, text=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise EpisodeError(f"tw-make did not make the game of seed {seed} within {seconds:g} seconds") from None
+    if done.returncode != 0 or not (place / "game.z8").exists():
+        last = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
+        raise EpisodeError(f"tw-make cannot make the game of seed {seed}: {last}; look at env.game and env.options")

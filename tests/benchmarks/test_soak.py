@@ -1,0 +1,31 @@
+"""64 episodes of what may leave something behind leave nothing, although one of them hangs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+NAMES = ("harbor", "judge", "mcp/per_episode", "openapi", "openenv", "textarena/TicTacToe")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _importable() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+        yield
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_episodes_leave_nothing_behind(name: str) -> None:
+    from soak import play
+    from soak_worlds import WORLDS
+
+    world = WORLDS[name]
+    with world.beside() as address:
+        found = play(world.given(address, episodes=64, at_once=32))
+    assert (found["why"], found["failed"], found["processes"]) == ([], 0, 0)
+    assert found["descriptors"] <= 2
+    assert bool(found["hung"]) == bool(world.hangs)

@@ -1,0 +1,48 @@
+"""Servers for tests and benchmarks: an application on a thread of its own, and a program at a port."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+
+@contextmanager
+def served(application: Any) -> Iterator[str]:
+    """The address of a server on a thread of its own."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(application, log_level="critical", lifespan="off"))
+    thread = threading.Thread(target=server.run, args=([listening],))
+    thread.start()
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    server.should_exit = server.force_exit = True
+    thread.join()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def serving(command: Sequence[Any], port: int, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A program, once it answers at its port."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen([str(word) for word in command], **quiet, **options)  # type: ignore[call-overload]
+    try:
+        for _ in range(600):
+            assert process.poll() is None, f"the server {command} ended"
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
