@@ -189,7 +189,7 @@ class Seat:
         try:
             await again.start()
             while (request := again.request()) is not None:
-                await again.imitate(request)
+                await again.follow_script(request)
         finally:
             await again.close()
         if again.trajectory.messages() != self.trajectory.messages():

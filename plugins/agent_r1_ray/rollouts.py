@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,8 +86,14 @@ class RayRollouts:
             if on_episode is not None:
                 on_episode(trajectory)
 
-        options = {"split": request.split, "greedy": request.greedy, "version": request.version}
-        await play_in_waves(request, plans, finished, lambda wave: self._dispatcher.play(wave, keep, **options))
+        play = partial(
+            self._dispatcher.play,
+            on_finished=keep,
+            split=request.split,
+            greedy=request.greedy,
+            version=request.version,
+        )
+        await play_in_waves(request, plans, finished, play)
         episodes, counts = [finished[plan.index] for plan in plans], self._dispatcher.counts()
         told, self._told = self._told, counts
         return RolloutResult.of(request, episodes, time.perf_counter() - begun, counts - told)

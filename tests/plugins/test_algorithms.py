@@ -37,7 +37,12 @@ BASELINE = {"baseline": True}
         ("ppo", {"advantage_mask": False}, "critic every turns", "kl_in kl_estimator lam_turn"),
         ("ppo", {"lam_length": 0.05}, "critic every turns trusts", "kl_in kl_estimator lam lam_turn loss_mask"),
         ("ppo", {"lam": 0.9}, "critic every turns trusts", "kl_in kl_estimator lam_turn loss_mask"),
-        ("turn_gae", {"lam_turn": 0.9}, "critic every turns trusts", "kl_in kl_estimator lam_length advantage_mask loss_mask"),
+        (
+            "turn_gae",
+            {"lam_turn": 0.9},
+            "critic every turns trusts",
+            "kl_in kl_estimator lam_length advantage_mask loss_mask",
+        ),
         ("turn_gae", {}, "critic every turns", "kl_in kl_estimator lam_length advantage_mask loss_mask"),
         ("reinforce_pp", {}, "turns", "kl_estimator"),
         ("reinforce_pp", KL | {"kl_estimator": "k1"}, "reference old turns", ""),
