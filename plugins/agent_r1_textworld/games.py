@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_r1_core import EpisodeError
-from agent_r1_core.folders import cache_dir
+from agent_r1_core import EpisodeError, cache_dir
 
 _MAKING = threading.Semaphore(os.cpu_count() or 1)
 
