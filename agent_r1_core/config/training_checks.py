@@ -18,7 +18,7 @@ _CORRECTION: Key = ("training", "staleness_correction")
 _CLIPS = ("clip_low", "clip_high", "dual_clip", "value_clip")
 """Options of algorithms that limit how far an update moves from the policy that sampled."""
 _TAUGHT = 10
-"""Steps of `training.critic_warmup` after which a critic was seen to mislead no policy (docs/algorithms.md)."""
+"""Steps of `training.critic_warmup` after which a policy learnt by a lambda of .7 (docs/algorithms.md)."""
 _UNWEIGHED = "the algorithm {} compares with the policy that sampled"
 
 
@@ -97,7 +97,7 @@ def _critic(setup: Setup, algorithm: Algorithm) -> None:
         setup.warnings.append(
             f"a lambda below 1 credits actions by the critic's values, and training.critic_warmup={warmup} hardly "
             "teaches it: while they lie below the returns, whatever ends an episode is praised, and the policy may "
-            f"fall; set training.critic_warmup={_TAUGHT} or more and algorithm.lam_critic=1, or algorithm.lam=1"
+            f"fall; set algorithm.lam=1, or training.critic_warmup={_TAUGHT} or more"
         )
 
 

@@ -14,6 +14,7 @@ from agent_r1_core.plugins import Registry
 REGISTRY = Registry.discover()
 KL = {"kl_coef": 0.1}
 BASELINE = {"baseline": True}
+MASKS = "advantage_mask loss_mask"
 
 
 @pytest.mark.parametrize(
@@ -37,13 +38,8 @@ BASELINE = {"baseline": True}
         ("ppo", {"advantage_mask": False}, "critic every turns", "kl_in kl_estimator lam_turn"),
         ("ppo", {"lam_length": 0.05}, "critic every turns trusts", "kl_in kl_estimator lam lam_turn loss_mask"),
         ("ppo", {"lam": 0.9}, "critic every turns trusts", "kl_in kl_estimator lam_turn loss_mask"),
-        (
-            "turn_gae",
-            {"lam_turn": 0.9},
-            "critic every turns trusts",
-            "kl_in kl_estimator lam_length advantage_mask loss_mask",
-        ),
-        ("turn_gae", {}, "critic every turns", "kl_in kl_estimator lam_length advantage_mask loss_mask"),
+        ("turn_gae", {"lam_turn": 0.9}, "critic every turns trusts", f"kl_in kl_estimator lam_length {MASKS}"),
+        ("turn_gae", {}, "critic every turns", f"kl_in kl_estimator lam_length {MASKS}"),
         ("reinforce_pp", {}, "turns", "kl_estimator"),
         ("reinforce_pp", KL | {"kl_estimator": "k1"}, "reference old turns", ""),
         ("reinforce_pp", BASELINE | KL, "reference every samples", "gamma gamma_turn process_scale"),
