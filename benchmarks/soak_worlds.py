@@ -130,7 +130,7 @@ PLAIN = [sys.executable, "-I", "-S", str(PLUGINS / "mcp_tools" / "plain_server.p
 ADD, SLEEP = call("add", a=1), call("sleep", seconds=600)
 CODE, LOOP = [call("python", code="x = 6"), call("python", code="x + 7")], call("python", code="while True: pass")
 JUDGE = {"address": "ADDRESS", "request_timeout": SECONDS, "retries": 0, "timeout": 120}
-VERIFIERS = {"name": "verifiers", "python": "ADDRESS", "path": str(PLUGINS / "verifiers_tasks"), "seconds": SECONDS}
+VERIFIERS = {"name": "verifiers", "python": "ADDRESS", "path": str(PLUGINS / "verifiers_tasks")}
 VERIFIERS_PYTHON = partial(python_of, "verifiers_tasks")
 SLOW = {"taskset": "slow-sums", "size": 100}
 INTEGRALS = {"name": "reasoning_gym", "dataset": "simple_integration", "evaluate_answers": True, "size": 50}
@@ -207,6 +207,6 @@ WORLDS: dict[str, World] = {
     "judge/frozen": judged({"name": "judge", "frozen": "start", "timeout": 120}, hangs=False),
     "judge_comparison": judged({"name": "judge_comparison", **JUDGE}, samples=4),
     "reasoning_gym": scored(INTEGRALS, {"name": "reasoning_gym", "seconds": SECONDS}, "9**9**9**9*x"),
-    "verifiers": scored({**VERIFIERS, **SLOW}, {**VERIFIERS}, "wait", VERIFIERS_PYTHON),
-    "verifiers/busy": scored({**VERIFIERS, **SLOW}, {**VERIFIERS}, "loop", VERIFIERS_PYTHON),
+    "verifiers": scored({**VERIFIERS, **SLOW}, {**VERIFIERS, "seconds": SECONDS}, "wait", VERIFIERS_PYTHON),
+    "verifiers/busy": scored({**VERIFIERS, **SLOW}, {**VERIFIERS, "seconds": SECONDS}, "loop", VERIFIERS_PYTHON),
 }

@@ -81,7 +81,6 @@ OWN_FILES = {
     "agent_r1_cli/main.py": "/dev/null",
     "agent_r1_cli/new_command.py": "the templates of this package",
     "plugins/agent_r1_mcp/toolset.py": "a file without a name that servers print to",
-    "plugins/agent_r1_textworld/games.py": "locks in the cache folder",
     "plugins/agent_r1_harbor/places.py": "archives in memory",
     "plugins/agent_r1_python/python_guest.py": "/dev/null",
     "plugins/agent_r1_python/python_tool.py": "the guest of this package",

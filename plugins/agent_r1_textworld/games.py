@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_core import EpisodeError, cache_dir
+from agent_r1_core.opening import open_to_write
 
 _MAKING = threading.Semaphore(os.cpu_count() or 1)
 
@@ -30,13 +31,16 @@ def game_file(python: str, game: str, options: Mapping[str, Any], seed: int, sec
     if made.exists():
         return made
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{seed}.lock").open("w") as lock:
+    lock = open_to_write(folder / f"{seed}.lock", os.O_RDWR | os.O_CREAT)
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the other episodes of its group wait, in other processes, too
         if not made.exists():
             with _MAKING, tempfile.TemporaryDirectory(dir=folder) as place:
                 (new := Path(place, "new")).mkdir()
                 _make([python, str(Path(python).with_name("tw-make")), game, *_words(options)], seed, new, seconds)
                 new.rename(made.parent)
+    finally:
+        os.close(lock)
     return made
 
 

@@ -13,8 +13,8 @@ from agent_r1_verifiers.asking import PythonConfig, helper, programs, unavailabl
 
 _TIMES = 3
 """How often a score is asked for: a score that keeps the helper busy for too long ends it for all."""
-_GRACE = 30.0
-"""Seconds in which the helper starts, and says that a score took too long."""
+_GRACE = 60.0
+"""Seconds in which the helper starts, two on a quiet machine, and says that a score took too long."""
 
 
 class VerifiersReward(RewardFn):

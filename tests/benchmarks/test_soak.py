@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-NAMES = ("harbor", "judge", "mcp/per_episode", "openapi", "openenv", "textarena/TicTacToe")
+NAMES = ("harbor", "judge", "mcp/per_episode", "textarena/TicTacToe")
 
 
 @pytest.fixture(scope="module", autouse=True)
