@@ -107,7 +107,10 @@ async def soak(assembly: Assembly, episodes: int, samples: int) -> dict[str, Any
     from agent_r1_core.rollout import RolloutRequest
     from agent_r1_core.work.running import trim_memory
 
-    hung, seconds, failed, marks = [], [], [], []
+    hung: list[float] = []
+    seconds: list[float] = []
+    failed: list[str] = []
+    marks: list[dict[str, float]] = []
 
     def note(one: Trajectory) -> None:
         rare = is_rare(one.task.id) and bool(assembly.config.engine.config.rare)
