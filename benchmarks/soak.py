@@ -46,8 +46,8 @@ ADOPT = 36
 """PR_SET_CHILD_SUBREAPER: what outlives its parent becomes a child of this process."""
 
 
-COLUMNS = ("what", "episodes/s", "slowest s", "failed", "hung", "slowest hung s", "time-out s", "processes")
-COLUMNS += ("descriptors", "left", "MB, a quarter", "MB, all", "KB/episode")
+COLUMNS: tuple[str, ...] = ("what", "episodes/s", "slowest s", "failed", "hung", "slowest hung s", "time-out s")
+COLUMNS += ("processes", "descriptors", "left", "MB, a quarter", "MB, all", "KB/episode")
 
 
 def arguments() -> argparse.Namespace:
@@ -66,7 +66,8 @@ def arguments() -> argparse.Namespace:
 
 def processes(root: int) -> list[int]:
     """A process and all below it."""
-    found, waiting = [], [root]
+    found: list[int] = []
+    waiting = [root]
     while waiting:
         found.append(pid := waiting.pop())
         with suppress(OSError):
@@ -107,7 +108,10 @@ async def soak(assembly: Assembly, episodes: int, samples: int) -> dict[str, Any
     from agent_r1_core.rollout import RolloutRequest
     from agent_r1_core.work.running import trim_memory
 
-    hung, seconds, failed, marks = [], [], [], []
+    hung: list[float] = []
+    seconds: list[float] = []
+    failed: list[str] = []
+    marks: list[dict[str, float]] = []
 
     def note(one: Trajectory) -> None:
         rare = is_rare(one.task.id) and bool(assembly.config.engine.config.rare)

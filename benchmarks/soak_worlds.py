@@ -103,7 +103,8 @@ def judge_server() -> Iterator[str]:
         text = request["messages"][-1]["content"]
         if "slow" in text:
             ended.wait(600)
-        script.requests.clear(), script.keys.clear()
+        script.requests.clear()
+        script.keys.clear()
         if "ranking" not in request["messages"][0]["content"]:
             return '{"correct": 10}'
         data = json.loads(text.partition("<data>\n")[2].rpartition("\n</data>")[0])

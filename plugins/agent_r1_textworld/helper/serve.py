@@ -55,7 +55,7 @@ def end(episode: str) -> None:
 
 
 def main() -> None:
-    does = {"begin": begin, "act": act, "end": end}
+    does: dict[str, Any] = {"begin": begin, "act": act, "end": end}
     for line in sys.stdin:
         asked = json.loads(line)
         number, do = asked.pop("id"), asked.pop("do")
