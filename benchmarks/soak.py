@@ -113,8 +113,10 @@ async def soak(assembly: Assembly, episodes: int, samples: int) -> dict[str, Any
     failed: list[str] = []
     marks: list[dict[str, float]] = []
 
+    config: Any = assembly.config.engine.config
+
     def note(one: Trajectory) -> None:
-        rare = is_rare(one.task.id) and bool(assembly.config.engine.config.rare)
+        rare = is_rare(one.task.id) and bool(config.rare)
         (hung if rare else seconds).append(one.seconds)
         if not rare and one.status == "failed":
             failed.append(one.reason)
