@@ -185,8 +185,10 @@ def watch(loop: asyncio.AbstractEventLoop) -> None:
         task = asyncio.current_task(loop)
         number, seconds = TASKS.get(task, NOTHING) if task is not None else NOTHING
         if time.monotonic() - BEAT.at > seconds:
-            say(number, error=late(seconds))
-            os._exit(1)
+            try:
+                say(number, error=late(seconds))
+            finally:  # nobody may read it any more
+                os._exit(1)
 
 
 async def main() -> None:
