@@ -167,6 +167,7 @@ async def test_so_many_requests_are_in_flight_at_most(judge: ScriptedJudge) -> N
     asked = [asyncio.ensure_future(own.score(episode(str(number)))) for number in range(12)]
     while judge.at_once < 3:
         await asyncio.sleep(0.005)
+    await asyncio.sleep(0.5)  # in which more would come
     gate.set()
     assert await asyncio.gather(*asked) == [0.7] * 12
     assert judge.most_at_once == 3
