@@ -18,9 +18,10 @@ from typing import Any
 from agent_r1_core.chat import ChatTokenizer, DriftGuard
 from agent_r1_core.contracts.engine import Engine, Request
 from agent_r1_core.errors import ConfigError, ModelError, PluginError, describe_error
+from agent_r1_core.rollout.branching import play_in_waves
 from agent_r1_core.rollout.demonstration import BadDemonstration
 from agent_r1_core.rollout.episode import Episode, PromptTooLong
-from agent_r1_core.rollout.plan import EpisodePlan, RolloutRequest, plan_episodes, play_in_waves
+from agent_r1_core.rollout.plan import EpisodePlan, RolloutRequest, plan_episodes
 from agent_r1_core.rollout.result import CallCounts, OnEpisode, RolloutResult
 from agent_r1_core.rollout.scoring import Scorer
 from agent_r1_core.rollout.services import EpisodeServices

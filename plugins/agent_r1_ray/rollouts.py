@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import ray
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.rollout.plan import plan_episodes, play_in_waves
+from agent_r1_core.rollout.branching import play_in_waves
+from agent_r1_core.rollout.plan import plan_episodes
 from agent_r1_core.rollout.result import CallCounts, RolloutResult
 from agent_r1_core.work import working
 from agent_r1_ray.dispatcher import Dispatcher

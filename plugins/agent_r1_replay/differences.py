@@ -20,17 +20,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 _ENDS = (
-    "status",
-    "reason",
-    "answer",
-    "bootstrap",
-    "reward",
-    "rewards",
-    "seed",
-    "attempts",
-    "examples",
-    "repeated_turns",
-)
+    "status", "reason", "answer", "bootstrap", "reward", "rewards", "seed", "attempts", "examples", "repeated_turns",
+)  # fmt: skip
 _TURNS = ("text", "finish", "reward", "rewards", "state_key", "versions", "purpose")
 
 
