@@ -23,10 +23,6 @@ ObservationSource = Literal["tools", "file"]
 that they answered then."""
 
 
-Family = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]
-"""Prompts and actions as ids, to be scored each action after each prompt; no prompt is empty."""
-
-
 class Message(TypedDict, total=False):
     """One chat message: `role` (system, user, assistant, tool), `content`, and for a tool its `name`.
 

@@ -35,12 +35,13 @@ if TYPE_CHECKING:
     from agent_r1_core.contracts.token_numbers import TokenNumbers
     from agent_r1_core.contracts.tool import ToolResources
     from agent_r1_core.errors import EngineError
+    from agent_r1_core.learning.forward import Family
     from agent_r1_core.learning.learner import CapturedState, Learner
     from agent_r1_core.learning.update import Update
     from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
     from agent_r1_core.runs.call_log import CallLog
     from agent_r1_core.tools.tool_runner import ToolRunner
-    from agent_r1_core.trajectory import Family, Group, Trajectory
+    from agent_r1_core.trajectory import Group, Trajectory
 
 _LARGE = 2**26
 """Bytes of a policy from which freed memory is given back after each update: 5 GB of 13 in runs of 135 M parameters.

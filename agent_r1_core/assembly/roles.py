@@ -14,10 +14,11 @@ from agent_r1_core.errors import EngineError
 
 if TYPE_CHECKING:
     from agent_r1_core.contracts.token_numbers import TokenNumbers
+    from agent_r1_core.learning.forward import Family
     from agent_r1_core.learning.update import Update
     from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
     from agent_r1_core.runs.call_log import CallLog
-    from agent_r1_core.trajectory import Family, Group, Trajectory
+    from agent_r1_core.trajectory import Group, Trajectory
 
 
 Weights = Any

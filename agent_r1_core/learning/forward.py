@@ -15,7 +15,10 @@ from agent_r1_core.learning.critic import Critic
 from agent_r1_core.learning.packing import Packed, pack, passes
 from agent_r1_core.learning.policy import Policy, Reference
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks
-from agent_r1_core.trajectory import Family, Group, Segment, Task, Trajectory
+from agent_r1_core.trajectory import Group, Segment, Task, Trajectory
+
+Family = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]
+"""Prompts and actions as ids, to be scored each action after each prompt; no prompt is empty."""
 
 _AGREES = 1e-4
 """Nats between engine and learner that count as rounding (LAW 2)."""

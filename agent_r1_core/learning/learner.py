@@ -25,7 +25,7 @@ from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.checks import CheckedAlgorithm
 from agent_r1_core.learning.critic import Critic
 from agent_r1_core.learning.entropy import EntropyBonus
-from agent_r1_core.learning.forward import crossed, forward
+from agent_r1_core.learning.forward import Family, crossed, forward
 from agent_r1_core.learning.loss import Correction, observation_loss, update_sums
 from agent_r1_core.learning.meter import Meter, Sum, detached, gap_sums, gathered
 from agent_r1_core.learning.optimiser import OF_CRITIC, OF_POLICY, Optimiser
@@ -35,7 +35,7 @@ from agent_r1_core.learning.ranks import ONE_RANK, Ranks
 from agent_r1_core.learning.state import LearnerState, write_state
 from agent_r1_core.learning.update import Minibatch, Update, UpdateBatch, UpdateStopped, shuffled_rows
 from agent_r1_core.metrics import declared as metric
-from agent_r1_core.trajectory import Family, Group
+from agent_r1_core.trajectory import Group
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup

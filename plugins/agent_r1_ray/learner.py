@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
     from agent_r1_core.assembly.blueprint import Blueprint
+    from agent_r1_core.learning.forward import Family
     from agent_r1_core.learning.update import Update
-    from agent_r1_core.trajectory import Family, Group
+    from agent_r1_core.trajectory import Group
     from agent_r1_ray.cluster import Placement
 
 

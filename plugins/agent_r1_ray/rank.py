@@ -27,9 +27,10 @@ from agent_r1_ray.weights import in_parts
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
+    from agent_r1_core.learning.forward import Family
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.learning.update import Update
-    from agent_r1_core.trajectory import Family, Group
+    from agent_r1_core.trajectory import Group
     from agent_r1_ray.spec import WorkerSpec
     from agent_r1_ray.weights import Arrays
 
