@@ -50,7 +50,8 @@ def new(kind: KindArgument, name: NameArgument, folder: Folder = None) -> None:
     target = folder or Path(project_name(name))
     for path in write_project(kind, name, target):
         show(str(path))
-    say(f"next: cd {target} && pytest && pip install -e . && agent-r1 plugins show {name} --kind {component}")
+    show_it = f"agent-r1 plugins show {name} --kind {component}"
+    say(f"next: cd {target} && pip install -e . pytest && python -m pytest && {show_it}")
 
 
 def _refuse_taken(kind: str, name: str) -> None:

@@ -208,6 +208,8 @@ class Trajectory:
     """The sample of its group whose first actions it repeats before it goes on by itself; None: it begins anew."""
     repeated_turns: int = 0
     """How many of its turns are those of the sample that it branched off from."""
+    hinted: list[int] = field(default_factory=list)
+    """The ids before the first action as a teacher reads them who knows a hint; empty: it reads what the policy did."""
     others: tuple[Trajectory, ...] = ()
     """Of player 0 in a finished episode: the parts of the other players, in order."""
 
@@ -255,7 +257,7 @@ class Trajectory:
     @property
     def repeated_tokens(self) -> int:
         """Those of its action tokens that were sampled for the episode that it branched off from."""
-        return sum(turn.tokens for turn in self.turns[: self.repeated_turns])
+        return sum(turn.tokens for turn in self.turns[: self.repeated_turns]) if self.repeated_turns else 0
 
     @property
     def tokens(self) -> int:

@@ -9,8 +9,7 @@ Random weights, bfloat16, in the shape of Qwen2.5-3B with as many layers as trai
 - `learner`: an update with one attention kernel for a tree and with one for each span, with and without gradient
   checkpointing, from few long sequences and from many short ones.
 - `head`: log-probs of chosen tokens and their gradient, in chunks and by all logits.
-- `decoding`: a step that samples one id for every row, and the same step as one CUDA graph; the cache's span is fixed
-  there, so the graph shows what there is to gain, and is no part of the engine.
+- `decoding`: a step that samples one id for every row, launched kernel by kernel and from a CUDA graph.
 - `step`: rollout (one turn of 256 sampled tokens after 512 of prompt, groups of 8), update, new weights in the engine;
   TRL's step is rollout and update, on the same folder, one turn, all its tokens.
 
@@ -27,6 +26,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,8 @@ from typing import Any
 import report
 from gpu_learner import GIB, heads, make_learner, matrix_rate, operations, profiled, seconds_of, updates, wait
 from vs_trl import at_peer
+
+from agent_r1_core import kernels
 
 report.keep_calm()
 
@@ -58,7 +60,8 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--prompt", type=int, default=512, help="tokens")
     options.add_argument("--new-tokens", type=int, default=256)
     options.add_argument("--microbatch", type=int, default=4096, help="training.max_tokens_per_microbatch")
-    options.add_argument("--gradient-checkpointing", action="store_true", help="in the step")
+    options.add_argument("--gradient-checkpointing", default="none", choices=["none", "selective", "full"])
+    options.add_argument("--plain", action="store_true", help="neither CUDA graphs nor kernels that torch compiles")
     options.add_argument("--repeats", type=int, default=3)
     options.add_argument("--trl-python", type=Path, help="Python of an environment that has TRL")
     options.add_argument("--micro", type=int, default=8, help="TRL's rollouts of one backward pass")
@@ -98,6 +101,7 @@ def decoding(folder: Path, options: argparse.Namespace, rate: float) -> dict[str
     """The tables of the part `decoding`."""
     import torch
     from agent_r1_transformers.engine import choose_decoder
+    from agent_r1_transformers.graphs import Graphs
 
     from agent_r1_core.contracts.engine import EngineModel
     from agent_r1_core.engines.weights import load_module
@@ -105,23 +109,20 @@ def decoding(folder: Path, options: argparse.Namespace, rate: float) -> dict[str
     rows: list[dict[str, Any]] = []
     with torch.inference_mode():
         module = load_module(EngineModel(str(folder), options.dtype, options.device))
-        decoder = choose_decoder(module)
+        decoder: Any = choose_decoder(module)
         for count in (4,) if options.quick else ROWS:
             contexts = [[(7 * row + place) % 200 for place in range(options.prompt)] for row in range(count)]
             _read(decoder, [context[:-1] for context in contexts])
-            alone = seconds_of(lambda: decoder.next_logits(contexts), options.device, 5 * options.repeats)  # noqa: B023
-            whole = seconds_of(lambda: _sampled(decoder, contexts), options.device, 5 * options.repeats)  # noqa: B023
-            graph = _as_a_graph(decoder, contexts, options) if options.device == "cuda" else None
-            rows.append(
-                {
-                    "rows": count,
-                    "model ms": 1e3 * alone,
-                    "with sampling ms": 1e3 * whole,
-                    "tokens/s": count / whole,
-                    "model as a CUDA graph ms": None if graph is None else 1e3 * graph,
-                    "model / graph": None if graph is None else alone / graph,
-                }
-            )
+            took = []
+            for recorded in (False, True) if options.device == "cuda" else (False,):
+                decoder.graphs = Graphs() if recorded else None
+                for step in (decoder.next_logits, partial(_sampled, decoder)):
+                    took.append(seconds_of(partial(step, contexts), options.device, 5 * options.repeats))
+            row = {"rows": count, "model ms": 1e3 * took[0], "with sampling ms": 1e3 * took[1]}
+            if len(took) > 2:
+                row |= {"from a graph ms": 1e3 * took[2], "with sampling, from a graph ms": 1e3 * took[3]}
+                row |= {"times as fast": took[1] / took[3]}
+            rows.append(row | {"tokens/s": count / took[-1]})
         report.show(f"A step of {type(decoder).__name__} after {options.prompt} ids", rows)
         kernels = profiled(lambda: _sampled(decoder, contexts), options.device)
     report.show(f"Where the time of a step with {count} rows goes", kernels)
@@ -142,30 +143,6 @@ def _sampled(decoder: Any, contexts: list[list[int]]) -> None:
 
     requests = [make_request(context, 8, row) for row, context in enumerate(contexts)]
     choose(decoder.next_logits(contexts), requests, [0] * len(requests))
-
-
-def _as_a_graph(decoder: Any, contexts: list[list[int]], options: argparse.Namespace) -> float:
-    """Seconds of the model's part of a step, recorded once and played again."""
-    import torch
-
-    span = len(contexts[0])
-    ids = torch.tensor([context[-1:] for context in contexts], device=options.device)
-    positions = torch.full((len(contexts), 1), span - 1, device=options.device)
-    decoder.cache.place(0, positions, span)
-    mask = torch.arange(span, device=options.device) <= positions[:, None, :, None]
-
-    def step() -> None:
-        decoder.forward(ids, positions, mask, True, 0)
-
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):  # recording wants what is made in a first call to be there
-        step()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    return seconds_of(graph.replay, options.device, 5 * options.repeats)
 
 
 def steps(folder: Path, options: argparse.Namespace, rate: float) -> dict[str, Any]:
@@ -192,7 +169,8 @@ async def our_steps(folder: Path, options: argparse.Namespace, rate: float) -> l
     with peak(options.device) as found:
         learner = make_learner(folder, options)
         most = max(options.episodes)
-        async with served(folder, "transformers", options.dtype, options.device, most) as model:
+        graphs = {"cuda_graphs": not options.plain}
+        async with served(folder, "transformers", options.dtype, options.device, most, **graphs) as model:
             for episodes in options.episodes:
                 steps = [
                     await _step(model, learner, episodes, number, options) for number in range(options.repeats + 1)
@@ -258,6 +236,7 @@ PARTS: dict[str, Callable[[Path, argparse.Namespace, float], dict[str, Any]]] = 
 
 def main() -> None:
     options = arguments()
+    kernels.switch(not options.plain)
     with tempfile.TemporaryDirectory() as home:
         folder, layers = make_model(options, Path(home))
         rate = matrix_rate(options.device, options.dtype)

@@ -86,31 +86,30 @@ def updates(folder: Path, options: argparse.Namespace, rate: float) -> dict[str,
     workloads = QUICK if options.quick or options.shape == "tiny" else WORKLOADS
     vocabulary = min(learner.policy.head.vocabulary, 100_000)
     played = {name: random_groups(**form, vocabulary=vocabulary, flat=False) for name, form in workloads.items()}
-    with _learner_as(learner, own, True):  # makes the optimiser's moments, which are there from then on
+    with _learner_as(learner, own, "full"):  # makes the optimiser's moments, which are there from then on
         learner.update(next(iter(played.values())), 1)
     for name, groups in played.items():
-        for checkpointing in (False, True):
+        for checkpointing in ("none", "selective", "full"):
             for mask in dict.fromkeys((own, None)):
                 row = {"rollout": name, "attention": "a kernel for each span" if mask is None else "one kernel"}
                 with _learner_as(learner, mask, checkpointing):
                     rows.append(row | {"checkpointing": checkpointing} | _updated(learner, groups, options, rate))
     report.show("Updates; the peak is above weights and moments", rows)
-    with _learner_as(learner, own, True):
+    with _learner_as(learner, own, "full"):
         kernels = profiled(lambda: learner.update(groups, 1), options.device)
     report.show("Where the time of the last such update goes, with checkpointing", kernels)
     return {"updates": rows, "update's kernels": kernels}
 
 
 @contextmanager
-def _learner_as(learner: Any, mask: Any, checkpointing: bool) -> Iterator[None]:
-    """The learner with a way of attention, and with or without gradient checkpointing."""
+def _learner_as(learner: Any, mask: Any, checkpointing: Any) -> Iterator[None]:
+    """The learner with a way of attention, and a value of `model.gradient_checkpointing`."""
+    from agent_r1_core.learning.recomputation import recompute
+
     policy = learner.policy
     before = policy.decoder.tree_mask, policy.decoder.training_mode
-    policy.decoder.tree_mask, policy.decoder.training_mode = mask, checkpointing
-    if checkpointing:
-        policy.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    else:
-        policy.model.gradient_checkpointing_disable()
+    policy.decoder.tree_mask, policy.decoder.training_mode = mask, checkpointing != "none"
+    recompute(policy.decoder.module, checkpointing)
     try:
         yield
     finally:

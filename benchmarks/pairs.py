@@ -63,8 +63,14 @@ class Training:
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICK
 
+    def finish(self) -> None:
+        """Let it come to its end."""
+        self.signal(signal.SIGCONT)
+        self._process.wait(timeout=600)
+
     def close(self) -> None:
-        self.signal(signal.SIGKILL)
+        if self._process.poll() is None:
+            self.signal(signal.SIGKILL)
         self._process.wait()
 
 

@@ -39,7 +39,8 @@ report.keep_calm()
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.assembly import Assembly
-    from agent_r1_core.trajectory import Trajectory
+    from agent_r1_core.rollout.result import RolloutResult
+    from agent_r1_core.trajectory import Group, Trajectory
 
 QUARTERS = 4
 ADOPT = 36
@@ -105,7 +106,9 @@ async def soak(assembly: Assembly, episodes: int, samples: int) -> dict[str, Any
     """Play quarter by quarter, and look at what there is after each."""
     from scripted_engine import is_rare
 
+    from agent_r1_core.assembly.components import make_rewards
     from agent_r1_core.rollout import RolloutRequest
+    from agent_r1_core.rollout.group_scoring import GroupScorer
     from agent_r1_core.work.running import trim_memory
 
     hung: list[float] = []
@@ -115,11 +118,20 @@ async def soak(assembly: Assembly, episodes: int, samples: int) -> dict[str, Any
 
     config: Any = assembly.config.engine.config
 
-    def note(one: Trajectory) -> None:
+    groups = GroupScorer(make_rewards(assembly.resolved))
+
+    def note(one: Trajectory, ranking: float) -> None:
         rare = is_rare(one.task.id) and bool(config.rare)
-        (hung if rare else seconds).append(one.seconds)
+        (hung if rare else seconds).append(one.seconds + ranking)
         if not rare and one.status == "failed":
             failed.append(one.reason)
+
+    async def ranked(rollout: RolloutResult, group: Group) -> None:
+        """Compare a group, as training does behind its episodes."""
+        begun = time.perf_counter()
+        await groups.score(replace(rollout, groups=[group], dropped=[]))
+        for one in group.trajectories:
+            note(one, time.perf_counter() - begun)
 
     endless = cycle(assembly.train.tasks)
     tasks = [replace(next(endless), id=str(number)) for number in range(episodes // samples)]
@@ -129,11 +141,16 @@ async def soak(assembly: Assembly, episodes: int, samples: int) -> dict[str, Any
         for number in range(QUARTERS):
             begun = time.perf_counter()
             request = RolloutRequest(tasks[number * each : (number + 1) * each], samples, number)
-            await assembly.rollouts.collect(request, note)
+            rollout = await assembly.rollouts.collect(request)
+            await asyncio.gather(*(ranked(rollout, group) for group in rollout.groups))
+            for one in rollout.dropped:
+                note(one, 0.0)
             took += time.perf_counter() - begun
+            del rollout
             trim_memory()
             marks.append(await settled())
     finally:
+        groups.close()
         await assembly.close()
     first, last = marks[0], marks[-1]
     return {

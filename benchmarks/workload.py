@@ -147,13 +147,15 @@ class ServedModel:
 
 
 @asynccontextmanager
-async def served(folder: Path, engine: str, dtype: str, device: str, max_episodes: int) -> AsyncIterator[ServedModel]:
+async def served(
+    folder: Path, engine: str, dtype: str, device: str, max_episodes: int, **options: Any
+) -> AsyncIterator[ServedModel]:
     """A model behind the engine with that name, for as long as the context lasts.
 
     Raises:
         AgentR1Error: the engine cannot run here.
     """
-    started: Engine = Registry.discover().create("engine", {"name": engine, "max_episodes": max_episodes})
+    started: Engine = Registry.discover().create("engine", {"name": engine, "max_episodes": max_episodes, **options})
     tokenizer = ChatTokenizer.from_folder(folder)
     await started.start(EngineModel(folder=str(folder), dtype=dtype, device=device, tokenizer=tokenizer))
     try:
@@ -188,7 +190,7 @@ def random_groups(groups: int, size: int, tokens: int, prompt: int, vocabulary: 
     return made
 
 
-def make_learner(folder: str | Path, dtype: str, device: str, checkpointing: bool = False, **settings: Any) -> Learner:
+def make_learner(folder: str | Path, dtype: str, device: str, checkpointing: Any = "none", **settings: Any) -> Learner:
     """A GRPO learner of a model, with fields of TrainingConfig."""
     policy = Policy.load(folder, dtype=dtype, device=device, gradient_checkpointing=checkpointing)
     algorithm = Registry.discover().create("algorithm", {"name": "grpo", "aggregation": "token_mean"})

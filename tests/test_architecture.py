@@ -29,7 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "plugins": {"specs", "hookspecs", "folders", "nearest", *CONTRACTS},
     "config": {"health", "metrics", "plugins", "specs", *CONTRACTS},
     "metrics": {"nearest", *CONTRACTS},
-    "health": {"metrics", *CONTRACTS},
+    "health": {"chat", "metrics", *CONTRACTS},
     "sandbox": {"errors"},
     "records": {"parquet", "work", *CONTRACTS},
     "engines": {"devices", "models", *CONTRACTS},

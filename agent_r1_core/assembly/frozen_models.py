@@ -65,12 +65,15 @@ class FrozenModels:
         return self._engines[model.folder][0]
 
 
-async def _ask(engine: Engine, tokenizer: ChatTokenizer, messages: Sequence[Message], sampling: Sampling) -> Reply:
+async def _ask(
+    engine: Engine, tokenizer: ChatTokenizer, messages: Sequence[Message], sampling: Sampling, begin: str = ""
+) -> Reply:
     conversation = Conversation(tokenizer)
     if conversation.is_quick(messages):
         conversation.observe(messages)
     else:
         await asyncio.to_thread(conversation.observe, messages)
-    ids = tuple(conversation.context)
+    ids = (*conversation.context, *(tokenizer.encode(begin) if begin else ()))
     said = (await engine.generate(Request(ids, sampling, seed=0, stop_ids=tokenizer.eos_ids))).ids
-    return Reply(tokenizer.decode(said[:-1] if said[-1] in tokenizer.eos_ids else said), len(ids), len(said))
+    text = tokenizer.decode(said[:-1] if said[-1] in tokenizer.eos_ids else said)
+    return Reply(begin + text, len(ids), len(said))

@@ -13,13 +13,15 @@ root are the parameters of the largest layer and of all that is outside the laye
     one process with LoRA: merged weights   4 N                                  while the engine takes them
     head                                    (4 + W) head, its gradient on the way, and three chunks of logits
     activations of a micro-batch            W tokens (4 intermediate + A hidden) layers
-        recomputed                          tokens (4 hidden layers + W (4 intermediate + A hidden))
+        recomputed in full                  tokens (4 hidden layers + W (4 intermediate + A hidden))
+        recomputed selectively              W tokens (k layers + 4 intermediate + A hidden - k)
     rollout worker with G GPUs, each        W N / G + W tokens in flight x kv_width / G, again for each frozen model
 
 A, what a layer keeps beside its feed-forward part, is 16 in bfloat16, where norms and hidden states between layers stay
-in float32, and 9 in float32. Peaks of single uses are added up though they need not coincide. Not counted: the CUDA
-context, buffers of NCCL and the fragments of the allocator (leave a tenth of a card free for them), and on a CPU the
-second copy of a real model's weights, in oneDNN's layout, with which the embedded engine decodes.
+in float32, and 9 in float32; k is 2 intermediate + 7 hidden in bfloat16, 2 intermediate + 6 hidden in float32. Peaks of
+single uses are added up though they need not coincide. Not counted: the CUDA context, buffers of NCCL and the fragments
+of the allocator (leave a tenth of a card free for them), and on a CPU the second copy of a real model's weights, in
+oneDNN's layout, with which the embedded engine decodes.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from typing import TYPE_CHECKING, Literal
 from agent_r1_core.assembly.frozen_models import frozen_names
 from agent_r1_core.assembly.model_size import ModelSize
 from agent_r1_core.assembly.model_source import find_local_model
+from agent_r1_core.contracts.training import Recomputation
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
@@ -42,6 +45,8 @@ _FLOAT32 = 4
 _AROUND = {2: 16, 4: 9}
 """By the width: activations of a layer per token beside the feed-forward part, in hidden sizes: norms, queries, keys,
 values, attention. Counted in Qwen2."""
+_COSTLY = {2: 7, 4: 6}
+"""The same of what selective recomputation keeps: a layer's input, and what products and attention give."""
 _LOGITS = {2: 2**27, 4: 2**24}
 """By the width: numbers in a chunk of logits on the device that has it, a GPU and a CPU (learning/head.py)."""
 
@@ -64,7 +69,7 @@ class LearnerLoad:
     ranks: int = 1
     width: int = 2
     """Bytes of a number in forward and backward passes: 2 in bfloat16, 4 in float32."""
-    recompute: bool = False
+    recompute: Recomputation = "none"
     """`model.gradient_checkpointing`."""
     critic: bool = False
     reference: bool = False
@@ -121,16 +126,19 @@ class LearnerLoad:
         ]
 
     def _copies(self) -> list[Use]:
-        """Without checkpointing a network's copies wait for the backward pass, so both exist at once."""
+        """Without recomputation a network's copies wait for the backward pass, so both exist at once."""
         copies = self.width * self.size.parameters if self.width < _FLOAT32 else 0
-        return [Use("the weights in bfloat16 during a pass", copies * (1 if self.recompute else self._networks))]
+        return [
+            Use("the weights in bfloat16 during a pass", copies * (self._networks if self.recompute == "none" else 1))
+        ]
 
     def _activations(self) -> float:
         size = self.size
         layer = self.width * (4 * size.intermediate + _AROUND[self.width] * size.hidden)
-        if not self.recompute:
-            return float(self._networks * self.tokens * size.layers * layer)
-        return float(self.tokens * (self._networks * size.layers * _FLOAT32 * size.hidden + layer))
+        costly = self.width * (2 * size.intermediate + _COSTLY[self.width] * size.hidden)
+        kept = {"none": layer, "selective": costly, "full": _FLOAT32 * size.hidden}[self.recompute]
+        again = {"none": 0, "selective": layer - costly, "full": layer}[self.recompute]
+        return float(self.tokens * (self._networks * size.layers * kept + again))
 
 
 @dataclass(frozen=True)

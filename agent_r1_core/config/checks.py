@@ -260,7 +260,8 @@ def _distributed(setup: Setup) -> None:
         _site(setup)
     _gpus_of_an_engine(setup)
     if not section.learner_workers:
-        setup.idle(("distributed", "gpus_per_learner_worker"), "distributed.learner_workers is 0")
+        for option in ("gpus_per_learner_worker", "weights"):
+            setup.idle(("distributed", option), "distributed.learner_workers is 0")
     if section.placement == "colocated":
         text = "colocated workers share the GPUs that distributed.gpus_per_learner_worker gives"
         setup.idle(("distributed", "gpus_per_rollout_worker"), text)

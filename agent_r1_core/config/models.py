@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
 
 from agent_r1_core.config.blocks import holds_sets
 from agent_r1_core.contracts.blocks import (
@@ -23,10 +23,14 @@ from agent_r1_core.contracts.blocks import (
     ToolBlock,
 )
 from agent_r1_core.contracts.component import RUN_NAME, Section, located
-from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
+from agent_r1_core.contracts.training import LoraSettings, Recomputation, TrainingConfig
 from agent_r1_core.health.watch import HealthConfig
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.scorers import EXACT_MATCH
+
+
+def _recomputation(value: Any) -> Any:
+    return ("full" if value else "none") if isinstance(value, bool) else value
 
 
 class ModelConfig(Section):
@@ -41,8 +45,10 @@ class ModelConfig(Section):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto`: a CUDA GPU if there is one."""
     lora: LoraSettings | None = None
-    gradient_checkpointing: bool = False
-    """Recompute activations in the backward pass: much less memory for about a third more time."""
+    gradient_checkpointing: Annotated[Recomputation, BeforeValidator(_recomputation)] = "none"
+    """What the backward pass computes again, to keep less until then. `selective`: all but matrix products and
+    attention, for about half of the activations' memory and little time. `full`: whole layers, for much less memory and
+    about a third more time. `true` means full, `false` none."""
 
     @field_validator("name")
     @classmethod
@@ -166,6 +172,9 @@ class DistributedConfig(Section):
     placement: Literal["separate", "colocated"] = "separate"
     """`separate`: every worker has its own GPUs; `colocated`: a rollout worker and a learner worker share theirs and
     take turns."""
+    weights: Literal["store", "nixl"] = "store"
+    """How new weights reach rollout workers: through Ray's object store, or by NIXL out of the learner workers' memory,
+    for large models over fast networks."""
     address: str | None = None
     """The Ray cluster to join: HOST:PORT, or `auto` for the one that runs on this machine; null: start a Ray on this
     machine, and stop it at the end."""
@@ -220,8 +229,8 @@ class RunConfig(Section):
     threads: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = "auto"
     """CPU threads of the model's computation; `auto` measures once which number is fastest."""
     kernels: bool = True
-    """In float32 on a CPU, use kernels that are compiled for it when first needed, if there is a C++ compiler; false:
-    torch's own operations alone."""
+    """In float32 on a CPU, use kernels that are compiled for it when first needed, if there is a C++ compiler; on a GPU
+    let torch compile some for the learner. false: torch's own operations alone."""
     seed: int = Field(default=0, ge=0)
 
     @property

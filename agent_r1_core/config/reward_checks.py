@@ -1,4 +1,5 @@
-"""Checks of a configuration's rewards: options without effect (LAW 8), rewards that repetition could farm."""
+"""Checks of a configuration's rewards: options without effect (LAW 8), rewards that repetition could farm, or that ask
+the learner while it learns."""
 
 from __future__ import annotations
 
@@ -60,6 +61,19 @@ def check_process_rewards(setup: Setup, algorithm: Algorithm, name: str) -> None
         )
         setup.notes.append(f"process rewards ({', '.join(one.name for one in process)}): {name} credits {credit}")
     _farming(setup, process)
+
+
+def check_asked_policy(setup: Setup, algorithm: Algorithm) -> None:
+    """Check that the learner and its memory are free when rewards ask it, and that nothing is played after it."""
+    training = setup.config.training
+    more = training.extra_rollouts and (algorithm.asks_for_more() or algorithm.config.filter == "resample")
+    for index in range(len(setup.config.rewards)):
+        block = setup.block("rewards", index)
+        if block is not None and block.cls.asks_policy:
+            for option, given in (("max_staleness", training.max_staleness), ("extra_rollouts", more)):
+                if given:
+                    text = f"must be 0: the reward {block.name} asks the policy when all episodes of a step are played"
+                    setup.problems.add(("training", option), text)
 
 
 def _farming(setup: Setup, process: list[_Process]) -> None:

@@ -1,25 +1,22 @@
-"""Checks of what is trained: options against each other and the algorithm, health monitors without effect (LAW 8)."""
+"""Checks of what is trained: options against each other and the algorithm (LAW 8)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from agent_r1_core.config.keys import Key
-from agent_r1_core.config.reward_checks import check_process_rewards
-from agent_r1_core.health.monitors import MONITORS
+from agent_r1_core.config.monitor_checks import UNWEIGHED, idle_monitors
+from agent_r1_core.config.reward_checks import check_asked_policy, check_process_rewards
 
 if TYPE_CHECKING:
     from agent_r1_core.config.checks import Setup
-    from agent_r1_core.config.models import RunConfig
     from agent_r1_core.contracts.algorithm import Algorithm
-    from agent_r1_core.health.rule import Need
 
 _CORRECTION: Key = ("training", "staleness_correction")
 _CLIPS = ("clip_low", "clip_high", "dual_clip", "value_clip")
 """Options of algorithms that limit how far an update moves from the policy that sampled."""
 _TAUGHT = 10
 """Steps of `training.critic_warmup` after which a policy learnt by a lambda of .7 (docs/algorithms.md)."""
-_UNWEIGHED = "the algorithm {} compares with the policy that sampled"
 
 
 def check_training(setup: Setup) -> None:
@@ -48,14 +45,14 @@ def _algorithm(setup: Setup) -> None:
         )
         setup.idle(("training", "old_logprobs"), text)
     elif algorithm.importance_level() is None:
-        setup.idle(("training", "old_logprobs"), _UNWEIGHED.format(block.name))
+        setup.idle(("training", "old_logprobs"), UNWEIGHED.format(block.name))
     elif training.old_logprobs == "engine":
         text = "training.old_logprobs=engine takes the sampler's own log-probs, so that every importance ratio is 1"
         setup.idle(("training", "importance_clip"), text)
         if training.mismatch_mask != "off_policy":
             setup.idle(("training", "mismatch_mask"), text)
     if algorithm.importance_level() is None:
-        setup.idle(("training", "importance_clip"), _UNWEIGHED.format(block.name))
+        setup.idle(("training", "importance_clip"), UNWEIGHED.format(block.name))
     if not algorithm.asks_for_more() and algorithm.config.filter != "resample":
         text = f"the algorithm {block.name} never asks for more episodes, and algorithm.filter is not resample"
         setup.idle(("training", "extra_rollouts"), text)
@@ -78,6 +75,7 @@ def _algorithm(setup: Setup) -> None:
         if len(key) > 1 and key[0] == "health" and key[1] in idle and key[2:] != ("every",):
             setup.idle(key, idle[str(key[1])])
     check_process_rewards(setup, algorithm, block.name)
+    check_asked_policy(setup, algorithm)
     clips = [name for name in _CLIPS if setup.user_set(("algorithm", name))]
     if clips and training.epochs * training.minibatches == 1 and algorithm.importance_level() is not None:
         setup.warnings.append(
@@ -130,7 +128,7 @@ def _staleness(setup: Setup, algorithm: Algorithm, name: str) -> None:
         setup.idle(_CORRECTION, "training.max_staleness is 0")
         return
     if algorithm.importance_level() is None:
-        setup.idle(_CORRECTION, _UNWEIGHED.format(name))
+        setup.idle(_CORRECTION, UNWEIGHED.format(name))
     elif training.epochs * training.minibatches == 1:
         text = (
             "with training.epochs=1 and training.minibatches=1 each rollout gets a single optimiser step, whose policy "
@@ -254,56 +252,3 @@ def _warn(setup: Setup) -> None:
             f"evaluation.every={evaluation.every} is not a multiple of checkpoint.every={checkpoint.every}: a step "
             f"without a checkpoint cannot become the best one, even if it is evaluated"
         )
-
-
-def idle_monitors(config: RunConfig, name: str, algorithm: Algorithm) -> dict[str, str]:
-    """The keys of the section `health` without effect, and why.
-
-    Args:
-        name: the algorithm's.
-    """
-    lacking = _lacking(config, name, algorithm)
-    idle = {one.name: lacking[one.needs] for one in MONITORS if one.needs is not None and one.needs in lacking}
-    if not algorithm.needs_spread():
-        spread = [one.name for one in MONITORS if one.needs in ("groups", "single episodes")]
-        idle |= dict.fromkeys(spread, f"the algorithm {name} learns from equal returns, too")
-    if algorithm.demonstrations() is not None:
-        idle |= {one.name: f"the algorithm {name} learns from demonstrations" for one in MONITORS if one.of_policy}
-    if not any(monitor.severe and monitor.name not in idle for monitor, _ in config.health.rules()):
-        idle["early_stop"] = "no severe monitor is on"
-    return idle
-
-
-def _lacking(config: RunConfig, name: str, algorithm: Algorithm) -> dict[Need, str]:
-    """What this configuration has not, and why that leaves a monitor without effect."""
-    training = config.training
-    lacking: dict[Need, str] = {}
-    if not config.tools:
-        lacking["tools"] = "there are no tools"
-    if training.samples_per_task == 1:
-        lacking["groups"] = "training.samples_per_task=1 gives no groups to compare"
-    else:
-        lacking["single episodes"] = "it stands in for the monitors of groups where training.samples_per_task=1"
-    if "reference" not in algorithm.roles():
-        lacking["reference"] = f"the algorithm {name} has no reference here"
-    if "critic" in algorithm.roles():
-        lacking["no critic"] = f"the algorithm {name} has a critic"
-    if training.epochs * training.minibatches == 1 and algorithm.importance_level() is not None:
-        lacking["several passes"] = (
-            "with training.epochs=1 and training.minibatches=1 the policy has not moved when the loss is computed"
-        )
-    if training.max_staleness:
-        lacking["one version"] = "training.max_staleness lets the groups mix versions"
-    if algorithm.importance_level() is None:
-        lacking["importance weights"] = _UNWEIGHED.format(name)
-    elif training.importance_clip is None and not training.max_staleness:
-        lacking["importance weights"] = "training.importance_clip is null"
-    if training.mismatch_mask is None:
-        lacking["a mismatch mask"] = "training.mismatch_mask is null"
-    if config.health.information is None or not config.health.information.every:
-        lacking["measurements"] = "health.information.every is 0"
-    if config.health.thought_effect is None or not config.health.thought_effect.every:
-        lacking["measured thoughts"] = "health.thought_effect.every is 0"
-    if not config.evaluation.every:
-        lacking["evaluations"] = "evaluation.every is 0"
-    return lacking

@@ -152,14 +152,21 @@ class Algorithm(Component):
         turn whose actions, and all before, they repeat. 0: all begin at the start."""
         return 0
 
+    def hint(self) -> str | None:
+        """What a teacher reads at the end of each task's first observation, and the policy does not: `{answers}` in it
+        stands for the task's answers, and `{key}` for an entry of its metadata. `batch.reference_logprobs` are then
+        those of actions behind a prompt that holds it: the reference's, or, without that role, the policy's own before
+        the update. A task that lacks what the hint names is read without. None: all read the same."""
+        return None
+
     def demonstrations(self) -> ObservationSource | None:
         """Where the observations of demonstrations come from, `tools` or `file`, for an algorithm that learns from the
         tasks' demonstrations: each is then played in the policy's place. None: the policy plays."""
         return None
 
     def compares_samples(self) -> bool:
-        """Whether advantages compare the episodes of a group, so that a group of one, or one without spread, has none
-        (LAW 7). True unless an algorithm says otherwise."""
+        """Whether advantages compare the episodes of a group, so that rewards give a group of one, or one without
+        spread, none (LAW 7). True unless an algorithm says otherwise."""
         return True
 
     def needs_spread(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 from agent_r1_core.contracts.component import Component
 
@@ -44,8 +44,22 @@ class Reply:
     completion_tokens: int
 
 
-Ask = Callable[["Sequence[Message]", "Sampling"], Awaitable[Reply]]
-"""Asks a frozen model of the run; raises EngineError where it cannot answer."""
+class Ask(Protocol):
+    """Asks a frozen model of the run."""
+
+    def __call__(self, messages: Sequence[Message], sampling: Sampling, begin: str = "") -> Awaitable[Reply]:
+        """What it says; `begin` is put into its mouth, and is part of the reply. EngineError: it cannot answer."""
+
+
+@dataclass(frozen=True)
+class SamplingPolicy:
+    """The policy that sampled a group, as a reward may ask it."""
+
+    score: Callable[[Sequence[tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]]], Awaitable[list[Any]]]
+    """log p(action | prompt), nats, of each family of prompts and actions, both as ids: [families][actions][prompts].
+    """
+    decode: Callable[[Sequence[int]], str]
+    """The text of ids."""
 
 
 class RewardFn(Component):
@@ -61,6 +75,9 @@ class RewardFn(Component):
     A process reward may have a third, `cap`: the most that its scores may add up to in an episode, up or down. Later
     turns then get what is left. A recipe may set a lower one.
 
+    With `asks_policy` a reward of groups may ask the learner how likely the policy finds actions. Rollouts then neither
+    run ahead of the learner nor ask for more tasks, and the engine rests meanwhile.
+
     A score is a real number or a bool, at most 1e18 up or down; a `NotedScore` says more. Anything else, a value
     outside `range`, NaN or an exception fails the episode, or the group (LAW 5): a broken reward is never trained on as
     a zero. The recipe's `weight` multiplies the score; the unweighted score is logged under the component's name.
@@ -69,12 +86,17 @@ class RewardFn(Component):
     scope: ClassVar[Literal["episode", "turn", "group"]] = "episode"
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     cap: ClassVar[float | None] = None
+    asks_policy: ClassVar[bool] = False
 
     @classmethod
     def frozen_model(cls, config: Any) -> str | None:
         """The model that scores of a turn or an episode ask and that never learns: a name as in `model.name`, or
         `start`, the model that the run began with; None: there is none."""
         return None
+
+    def connect_policy(self, policy: SamplingPolicy) -> None:
+        """Keep `policy`; it comes before the first score, where `asks_policy` is set."""
+        raise TypeError(f"reward {type(self).__name__} asks the policy and defines no connect_policy; add one")
 
     def connect(self, ask: Ask) -> None:
         """Keep `ask`, which asks the frozen model; it comes before the first score of a run or an evaluation."""

@@ -6,7 +6,7 @@ from one process to another handles a few objects, whose bytes Ray neither pickl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -34,3 +34,14 @@ class TokenNumbers:
         start, stop = self.spans.get(trajectory, (0, 0))
         own = {name: None if numbers is None else numbers[start:stop] for name, numbers in kinds.items()}
         return {name: one if one is not None and (one == one).any() else None for name, one in own.items()}
+
+    def only(self, trajectories: Iterable[str]) -> TokenNumbers:
+        """The numbers of these trajectories, given their ids, and of what lies between them."""
+        spans = {one: self.spans[one] for one in trajectories if one in self.spans}
+        first = min((start for start, _ in spans.values()), default=0)
+        last = max((stop for _, stop in spans.values()), default=0)
+        arrays = self.advantages, self.learner_logprobs, self.values
+        return TokenNumbers(
+            {one: (start - first, stop - first) for one, (start, stop) in spans.items()},
+            *(None if numbers is None else numbers[first:last] for numbers in arrays),
+        )

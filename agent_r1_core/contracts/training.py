@@ -12,6 +12,7 @@ from agent_r1_core.contracts.component import Section
 Beta = Annotated[float, Field(ge=0, lt=1)]
 Schedule = Literal["constant", "linear", "cosine"]
 OldLogprobs = Literal["auto", "engine", "learner"]
+Recomputation = Literal["none", "selective", "full"]
 StalenessCorrection = Literal["decoupled", "truncated"]
 ImportanceLevel = Literal["token", "turn", "sequence"]
 MismatchMask = Literal["icepop", "sequence", "geometric", "off_policy"]

@@ -271,7 +271,7 @@ MONITORS: tuple[Monitor, ...] = (
         metric.ROLLOUT_FAILED,
         AtLeast(threshold=0.1, steps=3),
         "{value} of the episodes failed at every attempt (alarm at {limit})",
-        "a look at the reasons in the notes of the run, fewer episodes at once, or a larger training.max_retries",
+        "the reasons in the notes of the run: repair what raises, and let fewer of what is too slow run at once",
         per=(metric.ROLLOUT_EPISODES, metric.ROLLOUT_FAILED),
     ),
     # Does it still get better?

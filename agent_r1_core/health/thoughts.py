@@ -11,56 +11,17 @@ that the action would have been the same. Whether the thought is true plays no p
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from agent_r1_core.trajectory import Group, Turn
+from agent_r1_core.chat.thinking import Decode, Ids, ThoughtfulTurn
+from agent_r1_core.trajectory import Group
 
 GROUPS = 8
 """Groups of a measurement."""
 SAMPLES = 4
 """Episodes of each, with one turn of each episode."""
-Decode = Callable[[Sequence[int]], str]
-Ids = list[int]
-
-
-@dataclass(frozen=True)
-class ThoughtfulTurn:
-    """A turn whose action follows a thought, as ids."""
-
-    group: int
-    before: Ids
-    """The context, and what opens the thought."""
-    thought: Ids
-    closing: Ids
-    action: Ids
-    """The rest of the turn."""
-
-    @classmethod
-    def of(cls, group: int, turn: Turn, ids: Sequence[int], decode: Decode) -> ThoughtfulTurn | None:
-        """The turn cut at the tokens that hold the tags, nothing decoded and encoded again (LAW 1); None if it has no
-        thought, or nothing after it.
-
-        Args:
-            ids: of the turn's segment.
-        """
-        own = list(ids[turn.start : turn.stop])
-        end = bisect_left(range(len(own) + 1), True, key=lambda n: "</think>" in decode(own[:n]))
-        if end > len(own):
-            return None
-        begin = bisect_left(range(end + 1), True, key=lambda n: "<think>" in decode(own[:n]))
-        begin = begin if begin <= end else 0  # the generation prompt opened it
-        close = begin + bisect_left(range(begin, end + 1), True, key=lambda n: "</think>" not in decode(own[n:end])) - 1
-        thought, action = own[begin:close], own[end:]
-        if not decode(thought).strip() or not action:
-            return None
-        return cls(group, [*ids[: turn.start], *own[:begin]], thought, own[close:end], action)
-
-    def after(self, thought: Ids) -> Ids:
-        """What the action would have followed, with another thought."""
-        return [*self.before, *thought, *self.closing]
 
 
 @dataclass(frozen=True)
@@ -75,12 +36,12 @@ class Thoughts:
         """Those of the first groups that think; None if no two episodes think different things."""
         chosen: list[ThoughtfulTurn] = []
         for number, group in enumerate(groups):
-            if len({one.group for one in chosen}) < GROUPS:
+            if len({one.number for one in chosen}) < GROUPS:
                 chosen += _of_group(number, group, decode)
         turns: list[tuple[list[Ids], Ids]] = []
         for place, one in enumerate(chosen):
             others = [other for other in (*chosen[place + 1 :], *chosen[:place]) if other.thought != one.thought]
-            others.sort(key=lambda other: other.group == one.group)
+            others.sort(key=lambda other: other.number == one.number)
             if others:
                 turns.append(([one.after(thought) for thought in (one.thought, [], others[0].thought)], one.action))
         return cls(turns) if turns else None

@@ -153,6 +153,11 @@ def switch(on: bool) -> None:
     _on = on
 
 
+def switched_on() -> bool:
+    """Whether this process uses kernels where it finds some."""
+    return _on
+
+
 def kernels() -> Kernels | None:
     """The kernels; None where torch's operations are to be taken."""
     found = _found() if _on else None

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
@@ -256,14 +257,20 @@ def _wide_enough(part: Tensor) -> Tensor:
     return pad(part, (0, _NARROWEST - part.shape[-1])) if part.shape[-1] < _NARROWEST else part
 
 
-@functools.cache
 def _compiled() -> Any:
+    """What selective recomputation must see is compiled apart, since that needs a newer torch."""
+    return _kernel(seen=is_in_torch_dispatch_mode())
+
+
+@functools.cache
+def _kernel(seen: bool) -> Any:
     """Whole, so that what cannot be compiled is an error: uncompiled it would make [tokens, tokens] in silence.
 
     Frozen and learning weights, adapters, critics and precisions are cases of their own, more than torch's eight.
     """
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, _CASES)
-    return torch.compile(flex_attention, dynamic=True, fullgraph=True)
+    options: dict[str, Any] | None = {"wrap_inductor_compiled_regions": True} if seen else None
+    return torch.compile(flex_attention, dynamic=True, fullgraph=True, options=options)
 
 
 AttentionInterface.register(NAME, packed_attention)

@@ -79,7 +79,7 @@ class Batch:
     old_logprobs: Tensor | None = None
     """float [n, T] before the update, where several passes or the algorithm need them."""
     reference_logprobs: Tensor | None = None
-    """float [n, T], with the reference role."""
+    """float [n, T], with the reference role, or of whoever reads the algorithm's hint."""
     values: Tensor | None = None
     """float [n, T], with the critic role: V of the state before the token (LAW 3)."""
 

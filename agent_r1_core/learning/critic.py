@@ -25,7 +25,7 @@ class Critic:
         module = copy.deepcopy(policy.module)
         base = module.unload() if policy.lora else module  # type: ignore[operator]
         decoder = base.get_decoder().requires_grad_(True)  # type: ignore[operator]
-        self.decoder = Decoder(decoder, policy.dtype, training_mode=policy.gradient_checkpointing)
+        self.decoder = Decoder(decoder, policy.dtype, policy.gradient_checkpointing)
         width = decoder.get_input_embeddings().embedding_dim
         self.head = nn.Linear(getattr(decoder.config, "hidden_size", width), 1).to(policy.device)
         nn.init.zeros_(self.head.weight)

@@ -2,15 +2,16 @@
 
 Whether an architecture packs exactly is tried out when it is wrapped, on a few tokens. One that does not (recurrent
 state, own attention, no position ids) runs one sequence at a time, which is slower, and says so in the log. On CUDA it
-is tried out as well whether one attention kernel computes a whole tree. Of several ranks the first one tries packing,
-which alone has weights, and every one the kernel, on the device where it will compute.
+is tried out as well whether one attention kernel computes a whole tree, and whether layers can take compiled kernels.
+Of several ranks the first one tries packing, which alone has weights, and every one the kernels, on the device where it
+will compute.
 """
 
 from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -19,16 +20,19 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from agent_r1_core.contracts.training import Recomputation
 from agent_r1_core.devices import on_device
 from agent_r1_core.learning.attention import NAME, TreeMask, packed_forward
-from agent_r1_core.learning.fused import fuse
+from agent_r1_core.learning.fused import fuse, separate
 from agent_r1_core.learning.packing import PrefixForest, Tree
 from agent_r1_core.learning.ranks import Ranks, shard
+from agent_r1_core.learning.recomputation import recompute
 
 _log = logging.getLogger(__name__)
-_ONE_KERNEL_ON = "cuda"
-"""Where FlexAttention is worth a trial."""
-_NOT_USED = "FlexAttention cannot be used (%s); attention takes a kernel for each span"
+_COMPILED_ON = "cuda"
+"""Where it is worth a trial what torch compiles."""
+_NO_FLEX = "FlexAttention cannot be used (%s); attention takes a kernel for each span"
+_NOT_FUSED = "layers take torch's own operations, since what it compiles for them cannot be used (%s)"
 
 
 class Decoder:
@@ -37,22 +41,34 @@ class Decoder:
     Args:
         module: the decoder, without a head; on the device `meta` nothing is tried out before `shard`.
         dtype: `float32` or `bfloat16`, of the computation; weights stay as they are.
-        training_mode: whether passes with gradient run in training mode (activation checkpointing and adapters with
-            dropout need it); all other dropout is switched off for good, since it would break LAW 2.
+        recomputation: what backward passes compute again.
+        training_mode: whether passes with gradient run in training mode (adapters with dropout need it, and so does
+            recomputation); all other dropout is switched off for good, since it would break LAW 2.
     """
 
-    def __init__(self, module: PreTrainedModel, dtype: str, training_mode: bool = False) -> None:
+    def __init__(
+        self,
+        module: PreTrainedModel,
+        dtype: str,
+        recomputation: Recomputation = "none",
+        training_mode: bool = False,
+    ) -> None:
         self.module = module
         self.dtype = dtype
-        self.training_mode = training_mode
+        self.recomputation: Recomputation = recomputation
+        self.training_mode = training_mode or recomputation != "none"
+        recompute(module, recomputation)
         self.module.eval()
         self._device: torch.device | None = None
         self.packs = self.device.type != "meta" and _packs_exactly(module)
         self.tree_mask: type[TreeMask] | None = None
         """Lets one attention kernel compute a whole tree; None: one for each span."""
-        if self.packs and self.device.type == _ONE_KERNEL_ON:
-            self.tree_mask = _one_kernel(self)
-        self._fuse()
+        self.fused = False
+        """Whether the layers compute by kernels."""
+        if self.packs and self.device.type == _COMPILED_ON:
+            self.tree_mask, self.fused = _one_kernel(self), _fused(self)
+        else:
+            self._fuse_on_cpu()
 
     def shard(self, network: nn.Module, ranks: Ranks) -> None:
         """Leave this rank its share of a network that has this decoder. It packs if the first rank does, and decides
@@ -61,14 +77,20 @@ class Decoder:
         self._device = torch.device(ranks.device)
         if self.packs:
             self.module.set_attn_implementation(NAME)
-        if self.packs and self._device.type == _ONE_KERNEL_ON:
-            self.tree_mask = _one_kernel_on(self, ranks.device)
-        self._fuse()
+        separate(self.module)
+        self.fused = False
+        if self.packs and self._device.type == _COMPILED_ON:
+            tried = _tried_on(self, ranks.device)
+            if tried is not None:
+                self.tree_mask = tried.tree_mask
+                self.fused = tried.fused and fuse(self.module, self._device)
+        else:
+            self._fuse_on_cpu()
         shard(network, self._layers() if self.packs else (), self.dtype == "bfloat16", ranks)
 
-    def _fuse(self) -> None:
+    def _fuse_on_cpu(self) -> None:
         if (self.device.type, self.dtype) == ("cpu", "float32"):
-            fuse(self.module)
+            self.fused = fuse(self.module, self.device)
 
     def _layers(self) -> list[nn.Module]:
         """The layers. Where the decoder runs a sequence at a time none may travel alone: ranks would gather them
@@ -160,8 +182,8 @@ def _packs_exactly(module: PreTrainedModel) -> bool:
     return False
 
 
-def _one_kernel_on(decoder: Decoder, device: str) -> type[TreeMask] | None:
-    """What `_one_kernel` says on a device, of a decoder with drawn weights and one layer for each kind of attention."""
+def _tried_on(decoder: Decoder, device: str) -> Decoder | None:
+    """One with drawn weights and a layer for each kind of attention, on a device: it has tried what can be used."""
     config: Any = copy.deepcopy(decoder.module.config)
     kinds = list(dict.fromkeys(getattr(config, "layer_types", None) or ()))
     config.num_hidden_layers = max(len(kinds), 1)
@@ -170,33 +192,60 @@ def _one_kernel_on(decoder: Decoder, device: str) -> type[TreeMask] | None:
     try:
         with torch.random.fork_rng(), torch.device(device):
             module = type(decoder.module)(config).requires_grad_(False)
-        return Decoder(module, decoder.dtype).tree_mask
+        return Decoder(module, decoder.dtype, decoder.recomputation)
     except Exception as error:  # a configuration may want more than its layers
-        _log.warning(_NOT_USED, f"{type(error).__name__}: {error}".partition("\n")[0])
+        _log.warning(_NO_FLEX, _said(error))
         return None
 
 
 def _one_kernel(decoder: Decoder) -> type[TreeMask] | None:
     """What lets one attention kernel compute a tree, where it compiles and agrees with a kernel for each span, with
     and without gradient; else None. All that an update needs is compiled here."""
-    module, tree = decoder.module, _tried(decoder.module)
-    # Sizes that are equal by chance would be compiled as one; hardly a model has eleven heads.
-    mask = TreeMask(tree, decoder.device, blocks=11)
     try:
-        with decoder.precision():
-            embeddings = module.get_input_embeddings()(mask.tree.ids).detach().requires_grad_()
-            found = _with_gradient(embeddings, lambda: _packed_hidden(module, mask.tree, mask, embeddings))
-            expected = _with_gradient(embeddings, lambda: _packed_hidden(module, mask.tree, None, embeddings))
-            with torch.no_grad():
-                plain = _packed_hidden(module, mask.tree, mask)
-        pairs = zip((*found, plain), (*expected, expected[0]), strict=True)
-        if all(_agree(one[: len(tree.ids)], other[: len(tree.ids)], decoder.dtype) for one, other in pairs):
+        if _agree(_outcomes(decoder, one_kernel=True), _outcomes(decoder, one_kernel=False), decoder.dtype):
             return TreeMask
         why = "its results differ"
     except Exception as error:  # the compiler's own errors are of many kinds
-        why = f"{type(error).__name__}: {error}".partition("\n")[0]
-    _log.warning(_NOT_USED, why)
+        why = _said(error)
+    _log.warning(_NO_FLEX, why)
     return None
+
+
+def _fused(decoder: Decoder) -> bool:
+    """Let the layers compute by kernels, where these compile and agree with torch's operations; whether they do."""
+    one_kernel = decoder.tree_mask is not None
+    expected = _outcomes(decoder, one_kernel)
+    try:
+        if not fuse(decoder.module, decoder.device):
+            return False
+        if _agree(_outcomes(decoder, one_kernel), expected, decoder.dtype):
+            return True
+        why = "its results differ"
+    except Exception as error:
+        why = _said(error)
+    separate(decoder.module)
+    _log.warning(_NOT_FUSED, why)
+    return False
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0]
+
+
+def _outcomes(decoder: Decoder, one_kernel: bool) -> tuple[Tensor, ...]:
+    """Of a small tree: hidden states and the gradient of the embeddings, and hidden states without gradient."""
+    module, tree = decoder.module, _tried(decoder.module)
+    # Sizes that are equal by chance would be compiled as one; hardly a model has eleven heads.
+    mask = TreeMask(tree, decoder.device, blocks=11)
+    given = mask if one_kernel else None
+    with decoder.precision():
+        embeddings = module.get_input_embeddings()(mask.tree.ids).detach().requires_grad_()
+        module.train(decoder.training_mode)
+        found = _with_gradient(embeddings, lambda: _packed_hidden(module, mask.tree, given, embeddings))
+        module.eval()
+        with torch.no_grad():
+            plain = _packed_hidden(module, mask.tree, given)
+    return tuple(part[: len(tree.ids)] for part in (*found, plain))
 
 
 @torch.enable_grad()
@@ -217,7 +266,8 @@ def _tried(module: PreTrainedModel) -> Tree:
     return forest.build()[0]
 
 
-def _agree(found: Tensor, expected: Tensor, dtype: str) -> bool:
+def _agree(found: Sequence[Tensor], expected: Sequence[Tensor], dtype: str) -> bool:
     """Whether the numbers agree as a whole: in bfloat16 single ones need not."""
     tolerance = 1e-3 if dtype == "float32" else 5e-2
-    return bool((found - expected).float().norm() <= tolerance * expected.float().norm())
+    pairs = zip(found, expected, strict=True)
+    return all(bool((one - other).float().norm() <= tolerance * other.float().norm()) for one, other in pairs)

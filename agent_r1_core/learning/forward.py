@@ -119,6 +119,18 @@ def crossed(families: Sequence[Family]) -> Batch:
     return Batch.from_groups(groups)
 
 
+def hinted(batch: Batch) -> Batch:
+    """The same actions, in the same order, behind the prompts that hold a hint, where there are such."""
+    groups = [Group(Task(f"{number}", "")) for number in range(int(batch.group.max()) + 1)]
+    for number, one in zip(batch.group.tolist(), batch.trajectories, strict=True):
+        group, (first, *others) = groups[number], one.segments
+        cut = first.prompt_length if one.hinted else 0
+        told = Segment([*one.hinted, *first.ids[cut:]], [0] * len(one.hinted) + first.mask[cut:])
+        told.logprobs = [0.0] * len(told.ids)
+        group.trajectories.append(Trajectory(group.task, len(group.trajectories), [told, *others]))
+    return Batch.from_groups(groups)
+
+
 def _sample(batch: Batch, fresh: Tensor, policy: Policy, temperature: float) -> tuple[Tensor, Tensor]:
     """Log-probs of the learner and of the engine, [k] each, at the action tokens of a few trajectories from all over
     the batch."""

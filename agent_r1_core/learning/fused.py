@@ -1,5 +1,5 @@
 """Norms, activations and rotary embeddings of Llama-like decoders by kernels, in one pass over memory each, with their
-gradients; on a CPU in float32, where there are kernels. Formulas are those of transformers.
+gradients: on a CPU in float32 by those in C++, on a GPU by what torch compiles. Formulas are those of transformers.
 """
 
 from __future__ import annotations
@@ -13,32 +13,46 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from agent_r1_core.kernels import Kernels, Norm, kernels
+from agent_r1_core.kernels import Kernels, Norm, kernels, switched_on
+from agent_r1_core.learning import compiled
 from agent_r1_core.learning.attention import NAME, packed_attention
 
 _MODELS = ("llama", "qwen2", "qwen3")
 
 
-def fuse(decoder: Any) -> None:
-    """Let the layers of a decoder compute by kernels, where they can."""
-    config = decoder.config
-    if kernels() is None or config.model_type not in _MODELS or config.hidden_act != "silu":
-        return
-    forwards: dict[str, Callable[..., Any]] = {"RMSNorm": _norm, "MLP": _mlp}
-    if _compiled().suit(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads):
-        forwards["Attention"] = _attention
-    for module in decoder.modules():
+def fuse(decoder: Any, device: torch.device) -> bool:
+    """Let the layers of a decoder compute by kernels on a device, where they can; whether they do."""
+    config, on_cpu = decoder.config, device.type == "cpu"
+    available = kernels() is not None if on_cpu else switched_on()
+    if not available or config.model_type not in _MODELS or config.hidden_act != "silu":
+        return False
+    forwards: dict[str, Callable[..., Any]] = {"RMSNorm": _norm, "MLP": _mlp, "Attention": _attention}
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    if on_cpu and not Kernels.suit(width):
+        del forwards["Attention"]
+    # What comes after the layers, and only that, reads their last norm in float32 whatever the precision is.
+    for module in (decoder if on_cpu else decoder.layers).modules():
         for ending, forward in forwards.items():
             if type(module).__name__.endswith(ending):
                 module.forward = MethodType(forward, module)
+    return True
+
+
+def separate(decoder: Any) -> None:
+    """Undo it."""
+    for module in decoder.modules():
+        if getattr(vars(module).get("forward"), "__func__", None) in (_norm, _mlp, _attention):
+            del module.forward
 
 
 def _norm(self: Any, hidden_states: Tensor) -> Tensor:
-    return _Norm.apply(hidden_states, self.weight, self.variance_epsilon)
+    apply = compiled.norm if hidden_states.is_cuda else _Norm.apply
+    return apply(hidden_states, self.weight, self.variance_epsilon)
 
 
 def _mlp(self: Any, x: Tensor) -> Tensor:
-    return self.down_proj(_SiluMul.apply(self.gate_proj(x), self.up_proj(x)))
+    apply = compiled.silu_mul if x.is_cuda else _SiluMul.apply
+    return self.down_proj(apply(self.gate_proj(x), self.up_proj(x)))
 
 
 def _attention(
@@ -57,7 +71,8 @@ def _attention(
     query, key, value = (project(hidden_states).view(shape) for project in (self.q_proj, self.k_proj, self.v_proj))
     if hasattr(self, "q_norm"):
         query, key = self.q_norm(query), self.k_norm(key)
-    query, key = (_Rotary.apply(one, *position_embeddings) for one in (query, key))
+    apply = compiled.rotary if query.is_cuda else _Rotary.apply
+    query, key = (apply(one, *position_embeddings) for one in (query, key))
     query, key, value = (one.transpose(1, 2) for one in (query, key, value))
     window = getattr(self, "sliding_window", None)
     mixed, _ = packed_attention(self, query, key, value, None, scaling=self.scaling, sliding_window=window, **kwargs)

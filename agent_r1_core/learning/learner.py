@@ -18,14 +18,14 @@ import torch
 from torch import Tensor
 
 from agent_r1_core.contracts.algorithm import Algorithm
-from agent_r1_core.contracts.training import TrainingConfig
+from agent_r1_core.contracts.training import OldLogprobs, TrainingConfig
 from agent_r1_core.devices import on_device
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.checks import CheckedAlgorithm
 from agent_r1_core.learning.critic import Critic
 from agent_r1_core.learning.entropy import EntropyBonus
-from agent_r1_core.learning.forward import Family, crossed, forward
+from agent_r1_core.learning.forward import Family, crossed, forward, hinted
 from agent_r1_core.learning.loss import Correction, observation_loss, update_sums
 from agent_r1_core.learning.meter import Meter, Sum, detached, gap_sums, gathered
 from agent_r1_core.learning.optimiser import OF_CRITIC, OF_POLICY, Optimiser
@@ -174,14 +174,15 @@ class Learner:
         uses = uses and not self._correction.truncates if learns else environment
         source = "learner" if environment or self._correction.ahead else self.settings.old_logprobs
         old = source if uses or self.algorithm.needs_old_logprobs() else None
-        networks = self.policy, self.reference, self.critic
+        told = self.algorithm.hint() is not None
+        networks = self.policy, None if told else self.reference, self.critic
         outputs = self._forward(batch, loss_mask, *networks, old=old, compare=not learns, fresh=fresh)
         if outputs.compared is not None:
             meter.add_all(gap_sums(*outputs.compared))
         batch = replace(
             batch,
             old_logprobs=outputs.old_logprobs,
-            reference_logprobs=outputs.reference_logprobs,
+            reference_logprobs=self._told_logprobs(batch) if told else outputs.reference_logprobs,
             values=outputs.values,
             bootstrap=batch.bootstrap if outputs.bootstrap is None else outputs.bootstrap,
         )
@@ -194,6 +195,17 @@ class Learner:
             observed = batch.response_mask & ~batch.action_mask
         own = outputs.own_logprobs
         return UpdateBatch(batch, advantages, loss_mask, value_mask, fresh, own, self.records, observed)
+
+    def _told_logprobs(self, batch: Batch) -> Tensor:
+        """log p [n, T] of each action token, by the reference, or else the policy, behind prompts that hold a hint."""
+        told = hinted(batch)
+        old: OldLogprobs | None = "learner" if self.reference is None else None
+        outputs = self._forward(told, told.action_mask, self.policy, self.reference, None, old=old)
+        found = outputs.own_logprobs if self.reference is None else outputs.reference_logprobs
+        assert found is not None
+        logprobs = torch.zeros(batch.ids.shape)
+        logprobs[batch.action_mask] = found[told.action_mask]
+        return logprobs
 
     def _optimise(self, minibatch: Minibatch, step: int, meter: Meter) -> None:
         """One optimiser step."""

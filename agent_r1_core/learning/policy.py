@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from agent_r1_core.contracts.training import LoraSettings
+from agent_r1_core.contracts.training import LoraSettings, Recomputation
 from agent_r1_core.devices import on_device
 from agent_r1_core.learning.decoder import Decoder, switch_off_dropout
 from agent_r1_core.learning.head import Head
 from agent_r1_core.learning.lora import MARK, add_lora, check_adapters, merged_weights, replace_dropout
 from agent_r1_core.learning.packing import Packed, Tree
-from agent_r1_core.learning.ranks import ONE_RANK, Ranks, whole
+from agent_r1_core.learning.ranks import ONE_RANK, Ranks, own_rows, whole
 from agent_r1_core.models import load_model
 
 
@@ -49,13 +49,16 @@ class Policy:
     Args:
         module: the model, in float32, or a peft model around it; on the device `meta` it can do nothing before `shard`.
         dtype: `float32` or `bfloat16`, of the computation.
-        gradient_checkpointing: recompute activations in the backward pass, for less memory.
+        gradient_checkpointing: what the backward pass computes again, for less memory.
 
     Raises:
-        ModelError: the architecture's logits cannot be computed from its decoder.
+        ModelError: the architecture's logits cannot be computed from its decoder, or this torch cannot recompute
+            selectively.
     """
 
-    def __init__(self, module: nn.Module, dtype: str = "float32", gradient_checkpointing: bool = False) -> None:
+    def __init__(
+        self, module: nn.Module, dtype: str = "float32", gradient_checkpointing: Recomputation = "none"
+    ) -> None:
         self.module = module
         self.dtype = dtype
         self.gradient_checkpointing = gradient_checkpointing
@@ -64,14 +67,12 @@ class Policy:
         self._dropout = replace_dropout(module) if self.lora else None
         if not self.lora:
             switch_off_dropout(module)
-        if gradient_checkpointing:
-            self.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         self.head = Head(self.model)
         decoder = self.model.get_decoder()
         module.eval()
         if self.model.device.type != "meta":
             self.head.check(self.model, decoder)
-        self.decoder = Decoder(decoder, dtype, training_mode=gradient_checkpointing or self.lora)
+        self.decoder = Decoder(decoder, dtype, gradient_checkpointing, training_mode=self.lora)
         self.ranks = ONE_RANK
         self._network = _PolicyNetwork(module, self.decoder, self.head)
 
@@ -83,7 +84,7 @@ class Policy:
         dtype: str = "float32",
         device: str = "cpu",
         lora: LoraSettings | None = None,
-        gradient_checkpointing: bool = False,
+        gradient_checkpointing: Recomputation = "none",
         seed: int = 0,
         ranks: Ranks = ONE_RANK,
     ) -> Policy:
@@ -162,10 +163,19 @@ class Policy:
         Args:
             dtype: what shares are converted to before they travel to the other ranks.
         """
+        return ((name, whole(tensor)) for name, tensor in self._each(dtype))
+
+    def each_share(self, dtype: str) -> Iterator[tuple[str, torch.Size, int, Tensor]]:
+        """What this rank holds of every tensor that `each_weight` gives: its name, the shape of the whole, and from
+        which row on these rows are. All ranks must ask for all of them; several have no row twice and all together."""
+        return ((name, tensor.shape, *own_rows(tensor)) for name, tensor in self._each(dtype))
+
+    def _each(self, dtype: str) -> Iterator[tuple[str, Tensor]]:
+        """Every tensor by its Hugging Face name, in a dtype, on this device, in shares where they are."""
         kind = getattr(torch, dtype)
         own = ((name, parameter.detach()) for name, parameter in self.model.named_parameters())
         named = merged_weights(self.model) if self.lora else own
-        return ((name, whole(tensor.to(self.device, kind))) for name, tensor in named)
+        return ((name, tensor.to(self.device, kind)) for name, tensor in named)
 
     def weights(self) -> dict[str, Tensor]:
         """What `each_weight` gives. Of several ranks all must call it; the first gets the tensors, on the CPU, the
@@ -241,7 +251,10 @@ class _BaseModel:
 
     @torch.no_grad()
     def logprobs(self, packed: Packed, tokens: Tensor, temperature: float = 1.0) -> TokenLogprobs:
+        learning = list(self._policy.parameters())
         with self._policy.module.disable_adapter():  # type: ignore[operator]
+            for parameter in learning:  # FSDP2's first pass, which may be this one, looks in what precision they learn
+                parameter.requires_grad_(True)
             return self._policy.logprobs(packed, tokens, temperature)
 
 

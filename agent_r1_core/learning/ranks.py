@@ -24,7 +24,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, Shard
 
 T = TypeVar("T")
 _HALF = MixedPrecisionPolicy(torch.bfloat16, torch.float32, cast_forward_inputs=False)
@@ -134,6 +134,17 @@ def whole(tensor: Tensor) -> Tensor:
     """A parameter, gradient or number that may be in shares, as a plain tensor. All ranks must ask for it."""
     gathered: Any = getattr(tensor, "full_tensor", None)
     return tensor if gathered is None else gathered()
+
+
+def own_rows(tensor: Tensor) -> tuple[int, Tensor]:
+    """The rows of a parameter that this rank holds, and the number of the first one; all of them where it is in no
+    shares. All ranks must ask for it, since what was computed from shares may be cut anew."""
+    if not isinstance(tensor, DTensor):
+        return 0, tensor
+    mesh, rows = tensor.device_mesh, tensor.shape[0]
+    each = -(-rows // mesh.size())
+    own = tensor if tensor.placements == (Shard(0),) else tensor.redistribute(placements=[Shard(0)])
+    return min(mesh.get_local_rank() * each, rows), own.to_local()
 
 
 def _take_first(module: nn.Module, ranks: Ranks) -> None:

@@ -243,6 +243,8 @@ def _check_reward(reward: Any) -> list[str]:
         problems.append(f"a cap has no effect under scope {reward.scope!r}, which scores once; remove it")
     elif reward.cap is not None and not (isinstance(reward.cap, int | float) and reward.cap > 0):
         problems.append(f"cap is {reward.cap!r}; use a number above 0, or None")
+    if reward.asks_policy and reward.scope != "group":
+        problems.append(f"asks_policy has no effect under scope {reward.scope!r}; use 'group', or remove it")
     return problems + _check_range("range", reward.range)
 
 

@@ -233,8 +233,11 @@ class Episode:
         """Show an observation to its player, who acts next; False where it does not fit."""
         number = observation.player
         self._player = self._players.get(number) or self._join(observation)
-        self._players[number] = self._player
-        return await self._player.context.show(observation)
+        self._players[number] = player = self._player
+        if self._plan.hint is not None and not player.trajectory.turns and not player.frozen:
+            told = Conversation(self._shared.tokenizer, *self._described)
+            player.trajectory.hinted = await player.context.hinted(told, observation, self._plan.hint)
+        return await player.context.show(observation)
 
     def _join(self, first: Observation) -> Player:
         """A player who has not read anything yet; the examples of the run stand before the task."""
@@ -259,6 +262,9 @@ class Episode:
             raise EpisodeError(f"episode {self.key} ended before player 0 acted; there is nothing to learn from")
         for _, player in played:
             self._shared.guard.check_trajectory(player.trajectory, player.sampled)
+            first, hinted = player.trajectory.segments[0], player.trajectory.hinted
+            if len(hinted) + len(first.ids) - first.prompt_length > self._world.max_tokens:
+                player.trajectory.hinted = []
             await self._shared.scorer.score_episode(player.trajectory)
         self.trajectory.others = tuple(player.trajectory for _, player in played[1:])
 

@@ -6,6 +6,8 @@ What a strategy chooses becomes plain data: a fault is a sentence, not a crash (
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -77,6 +79,21 @@ class EpisodeContext:
             return False
         self.summary, self._state_key, self.added = chosen, seen.state_key, asked[-1:]
         return True
+
+    async def hinted(self, told: Conversation, first: Observation, hint: str) -> list[int]:
+        """The prompt that the first observation makes for somebody who is told a hint behind it; empty where it does
+        not fit, or is no prompt. Ask before it is shown.
+
+        Args:
+            told: a conversation without messages.
+        """
+        if not first.messages:
+            return []
+        *before, last = first.messages
+        behind: Message = {**last, "content": last["content"] + f"\n\n{hint}"}
+        with suppress(ModelError):  # what is wrong is said when it is shown
+            await self._observed(told.observe, replace(first, messages=[*before, behind]))
+        return told.context
 
     async def preview(self, seen: Observation) -> list[int] | None:
         """What the policy will read when this observation is shown, one with a request of its own; None where it does

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from agent_r1_core.contracts.reward import SamplingPolicy
 from agent_r1_core.rollout.result import RolloutResult
 from agent_r1_core.rollout.scoring import Note, call_score, checked, noted, set_outcome
 from agent_r1_core.rollout.settings import WeightedReward
@@ -21,20 +22,37 @@ _AT_ONCE = 16
 
 
 class GroupScorer:
-    """Applies the rewards of scope `group` to finished rollouts."""
+    """Applies the rewards of scope `group` to finished rollouts.
 
-    def __init__(self, rewards: Sequence[WeightedReward]) -> None:
+    Args:
+        policy: the one that sampled, for rewards that ask it; None: none of them does.
+    """
+
+    def __init__(self, rewards: Sequence[WeightedReward], policy: SamplingPolicy | None = None) -> None:
         self._rewards = [weighted for weighted in rewards if weighted.reward.scope == "group"]
         self._threads = ThreadPool(_AT_ONCE)
         self._caller = Caller(self._threads)
+        asking = [weighted.reward for weighted in self._rewards if weighted.reward.asks_policy]
+        for reward in asking:
+            if policy is not None:
+                reward.connect_policy(policy)
+        self.asks_policy = bool(asking)
+        """Whether the learner must be free to answer."""
 
     async def score(self, rollout: RolloutResult) -> RolloutResult:
         """The rollout with these rewards added to its episodes, baselines too; a group that cannot be scored has
-        failed."""
+        failed.
+
+        Raises:
+            LearnerLost: a reward asked the learner.
+        """
         if not self._rewards:
             return rollout
         before = self._threads.hung
-        scored = await asyncio.gather(*map(self._score, rollout.groups))
+        if self.asks_policy:  # one learner answers, and no group's time is to hold that of the others
+            scored = [await self._score(group) for group in rollout.groups]
+        else:
+            scored = await asyncio.gather(*map(self._score, rollout.groups))
         kept = [group for group, good in zip(rollout.groups, scored, strict=True) if good]
         failed = [one for group, good in zip(rollout.groups, scored, strict=True) if not good for one in _all(group)]
         hung = rollout.hung + self._threads.hung - before

@@ -5,6 +5,7 @@ A plan is the same wherever and however often it is played.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 from agent_r1_core.contracts.engine import Generation
 from agent_r1_core.seeds import derive_seed
 from agent_r1_core.trajectory import EndStatus, Group, ObservationSource, Task, Trajectory
+
+_NAMED = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,8 @@ class RolloutRequest:
     """Play the tasks' demonstrations, and where their observations come from; None: the policy plays."""
     trees: int = 0
     """How many samples of each task begin at its start; the others branch off from these. 0: all begin there."""
+    hint: str | None = None
+    """What a teacher will read beside each task, as in `Algorithm.hint`."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,8 @@ class EpisodePlan:
     """What its own actions are sampled by; None: `seed`."""
     script: tuple[Generation, ...] = ()
     """The actions that it repeats."""
+    hint: str | None = None
+    """What a teacher knows beside the task."""
 
 
 def plan_episodes(request: RolloutRequest, seed: int) -> list[EpisodePlan]:
@@ -67,12 +74,13 @@ def plan_episodes(request: RolloutRequest, seed: int) -> list[EpisodePlan]:
     plans: list[EpisodePlan] = []
     seen: Counter[str] = Counter()
     for task in request.tasks:
+        hint = None if request.hint is None else _hint(request.hint, task)
         for sample in range(request.samples):
             number = seen[task.id] * request.samples + sample
             sample_seed = derive_seed(seed, request.round, task.id, number)
             key = f"{request.round}/{task.id}/{number}"
             shown = request.demonstrations
-            plans.append(EpisodePlan(len(plans), task, sample, sample_seed, key, demonstrated=shown))
+            plans.append(EpisodePlan(len(plans), task, sample, sample_seed, key, demonstrated=shown, hint=hint))
         if request.greedy_baseline:
             name = f"greedy-{seen[task.id]}"
             own_seed = derive_seed(seed, request.round, task.id, name)
@@ -80,6 +88,15 @@ def plan_episodes(request: RolloutRequest, seed: int) -> list[EpisodePlan]:
             plans.append(EpisodePlan(len(plans), task, request.samples, own_seed, key, baseline=True))
         seen[task.id] += 1
     return plans
+
+
+def _hint(hint: str, task: Task) -> str | None:
+    """The hint of a task; None where the task lacks what it names."""
+    lists = {name: ", ".join(map(str, value)) for name, value in task.metadata.items() if isinstance(value, list)}
+    told = {**task.metadata, **lists, "answers": " or ".join(task.answers)}
+    known = {name: str(value) for name, value in told.items() if value not in (None, "")}
+    named = _NAMED.findall(hint)
+    return _NAMED.sub(lambda found: known[found[1]], hint) if all(name in known for name in named) else None
 
 
 def group_episodes(request: RolloutRequest, episodes: Sequence[Trajectory]) -> list[Group]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from agent_r1_core.contracts.reward import NotedScore, RewardFn, allowed, in_range
-from agent_r1_core.errors import ConfigError, EpisodeError, describe_error
+from agent_r1_core.errors import ConfigError, EpisodeError, LearnerLost, describe_error
 from agent_r1_core.rollout.settings import ToolReward, WeightedReward
 from agent_r1_core.tools.calling import Caller
 from agent_r1_core.tools.plain import Unfit, number_of, plain, shown
@@ -120,13 +120,14 @@ async def call_score(
         TooSlow: it took longer than `timeout` seconds; the text follows the function's name.
         Unfit: it raised, or gave no score; this text follows it, too.
         TooManyLeft: too many calls that were given up still run.
+        LearnerLost: it asked the learner.
     """
     await caller.threads.wait_for_room()
     try:
         return await caller.call(function, timeout, name=name, convert=convert)
     except CallTimeout:
         raise TooSlow(f"took longer than {timeout:g} seconds; make it faster, or raise its timeout") from None
-    except Unfit:
+    except (Unfit, LearnerLost):
         raise
     except Exception as error:
         raise Unfit(f"failed with {describe_error(error)}; fix it") from error

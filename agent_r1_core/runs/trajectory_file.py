@@ -20,7 +20,7 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.contracts.markup import encodable
 from agent_r1_core.contracts.token_numbers import TokenNumbers
@@ -29,6 +29,9 @@ from agent_r1_core.parquet import BoundedParquet, open_parquet
 from agent_r1_core.runs.files import write_file
 from agent_r1_core.runs.trajectory_row import NUMBERS, columns, json_text, row_of, trajectory_of
 from agent_r1_core.trajectory import EndStatus, Task, Trajectory
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SCHEMA = b"4"
 _KEY = b"agent_r1_trajectories"
@@ -45,31 +48,54 @@ def write_trajectories(
         RunError: writing fails (disk full, read-only).
         ValueError: `numbers`, what an update knew of a trajectory's tokens, are not as many as its ids.
     """
-    import pyarrow as pa
+    write_tables(path, (table_of(step, part, numbers) for part in row_groups(trajectories)))
+
+
+def write_tables(path: Path, tables: Iterable[pa.Table]) -> None:
+    """Write a file of these row groups, whole or not at all.
+
+    Raises:
+        RunError: writing fails (disk full, read-only).
+    """
     import pyarrow.parquet as pq
 
-    known = numbers or TokenNumbers()
-    schema = pa.schema(list(columns().items()), metadata={_KEY: SCHEMA})
-    rows = (row_of(step, one, known) for one in trajectories)
-
     def write(temporary: Path) -> None:
-        with pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as file:
-            for part in _parts(rows):
-                file.write_table(pa.Table.from_pylist(part, schema=schema))
+        with pq.ParquetWriter(temporary, _schema(), compression="zstd", write_page_checksum=True) as file:
+            for table in tables:
+                file.write_table(table)
 
     write_file(path, write)
 
 
-def _parts(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    part, tokens = list[dict[str, Any]](), 0
-    for row in rows:
-        part.append(row)
-        tokens += len(row["ids"])
+def table_of(step: int | None, trajectories: Iterable[Trajectory], numbers: TokenNumbers | None = None) -> pa.Table:
+    """The rows of a row group.
+
+    Raises:
+        ValueError: `numbers` are not as many as a trajectory's ids.
+    """
+    import pyarrow as pa
+
+    known = numbers or TokenNumbers()
+    return pa.Table.from_pylist([row_of(step, one, known) for one in trajectories], schema=_schema())
+
+
+def row_groups(trajectories: Iterable[Trajectory]) -> Iterator[list[Trajectory]]:
+    """The trajectories of each row group; it looks into none of them."""
+    part, tokens = list[Trajectory](), 0
+    for trajectory in trajectories:
+        part.append(trajectory)
+        tokens += trajectory.tokens
         if len(part) == _ROWS or tokens >= _TOKENS:
             yield part
             part, tokens = [], 0
     if part:
         yield part
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema(list(columns().items()), metadata={_KEY: SCHEMA})
 
 
 def read_trajectories(path: Path, dropped: bool = True) -> list[Trajectory]:

@@ -14,9 +14,9 @@ NUMBERS = ("advantages", "learner_logprobs", "values")
 """Columns of what an update knew of tokens: the fields of `TokenNumbers`."""
 _PLAIN = (
     "sample", "reason", "bootstrap", "reward", "seed", "policy_version", "attempts", "seconds", "tool_seconds",
-    "baseline", "demonstrated", "examples", "player", "branched_from", "repeated_turns",
+    "baseline", "demonstrated", "examples", "player", "branched_from", "repeated_turns", "hinted",
 )  # fmt: skip
-_NEWER = ("player", "branched_from", "repeated_turns")
+_NEWER = ("player", "branched_from", "repeated_turns", "hinted")
 """Older files have none of them."""
 _TURN = (
     "index", "segment", "start", "stop", "finish", "reward", "rewards", "state_key", "new_context", "versions",
@@ -38,7 +38,7 @@ def columns() -> dict[str, Any]:
         "segment_lengths": pa.list_(small), "prompt_lengths": pa.list_(small), "task": text, "messages": text,
         "turns": text, "seed": integer, "policy_version": integer, "attempts": small, "seconds": number,
         "tool_seconds": number, "baseline": pa.bool_(), "demonstrated": text, "examples": small,
-        "player": small, "branched_from": small, "repeated_turns": small,
+        "player": small, "branched_from": small, "repeated_turns": small, "hinted": pa.list_(small),
         "turn_count": small, "tool_errors": small,
     }  # fmt: skip
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from agent_r1_core.assembly.curriculum import Curriculum
 from agent_r1_core.assembly.task_sets import TRAIN
+from agent_r1_core.contracts.reward import SamplingPolicy
 from agent_r1_core.errors import EngineError
 from agent_r1_core.evaluation.listener import Listener, episode_counter
 from agent_r1_core.metrics import declared as metric
@@ -26,6 +27,7 @@ from agent_r1_core.rollout.group_scoring import GroupScorer
 if TYPE_CHECKING:
     from agent_r1_core.assembly.assembly import Assembly
     from agent_r1_core.assembly.task_order import Order
+    from agent_r1_core.learning.forward import Family
     from agent_r1_core.learning.selection import Selection
     from agent_r1_core.rollout import RolloutResult
     from agent_r1_core.rollout.settings import WeightedReward
@@ -103,11 +105,12 @@ class Supply:
         self._greedy = selection.algorithm.needs_greedy_baseline()
         """Whether each task is also played greedily, for the baseline of its group."""
         self._trees = selection.algorithm.trees()
+        self._hint = selection.algorithm.hint()
         self._listener = listener
         self._order = order
         self._last = done
         """The last step that was begun."""
-        self._groups = GroupScorer(rewards)
+        self._groups = GroupScorer(rewards, SamplingPolicy(self._score, assembly.tokenizer.decode))
         self._begun: deque[_Begun] = deque()
         self._playing = 0
         self._idle_since = time.perf_counter()
@@ -186,12 +189,20 @@ class Supply:
             version=version,
             demonstrations=self._demonstrations,
             trees=self._trees,
+            hint=self._hint,
         )
         self._count(1)
         try:
-            return await self._groups.score(await self._assembly.rollouts.collect(request, shown))
+            rollout = await self._assembly.rollouts.collect(request, shown)
+            if self._groups.asks_policy:
+                await self._assembly.rollouts.rest()
+            return await self._groups.score(rollout)
         finally:
             self._count(-1)
+
+    async def _score(self, families: Sequence[Family]) -> list[list[list[float]]]:
+        """What the learner says; it says so to the end before it learns, also where the reward is out of time."""
+        return await asyncio.shield(asyncio.ensure_future(self._assembly.learner.score(families)))
 
     def _shown(self, chosen: Sequence[int]) -> _Shown:
         """Counts the episodes of these tasks."""

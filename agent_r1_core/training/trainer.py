@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from agent_r1_core.assembly.checkpointing import save_checkpoint, save_model
 from agent_r1_core.assembly.components import make_rewards
 from agent_r1_core.assembly.task_order import Order
-from agent_r1_core.config.training_checks import idle_monitors
+from agent_r1_core.config.monitor_checks import idle_monitors
 from agent_r1_core.contracts.tracker import RunInfo
 from agent_r1_core.errors import EpisodeError, LearnerLost, RunError
 from agent_r1_core.evaluation.evaluator import evaluate_sets, in_training, record_evaluation

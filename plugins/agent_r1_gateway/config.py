@@ -12,6 +12,7 @@ from agent_r1_gateway.speech import Thinking
 
 OURS = ("policy", "untrained")
 """What the policy answers."""
+_SCRIPT = re.compile(r"[^/{-][^{]*\.(py|js|mjs|ts|sh|rb)")
 
 
 class ProgramConfig(EnvConfig):
@@ -70,6 +71,11 @@ class ProgramConfig(EnvConfig):
                     f"{name}: {rule!r} is neither policy nor untrained nor an address that begins with http"
                 )
         return given
+
+    def script(self) -> str | None:
+        """The script that `command` gives an interpreter by a path of no fixed place."""
+        name = (self.command or [""])[1:2]
+        return name[0] if name and _SCRIPT.fullmatch(name[0]) else None
 
     def rule_for(self, model: str) -> str:
         """What becomes of requests for this model: a value of `models`, or `policy`."""

@@ -7,11 +7,13 @@ other begins a segment. The program's end is the end of the episode.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import shlex
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from agent_r1_core import (
@@ -37,6 +39,16 @@ from agent_r1_gateway.wire import ChatRequest
 from agent_r1_gateway.worker import WorkerFunction
 
 _MOST_UNTRAINED = 200
+_log = logging.getLogger(__name__)
+
+
+@cache
+def _note_silence() -> None:
+    """Say once that a program said nothing: it may be broken, and only look like a bad policy."""
+    _log.warning(
+        "a program ended without a reward or an answer, so its episode has none: a command prints its result as JSON "
+        "on its last line or writes it into the file AGENT_R1_RESULT, a function returns it"
+    )
 
 
 @dataclass(frozen=True)
@@ -69,6 +81,7 @@ class ProgramEnv(ToolEnv):
         self._asked: Asked | None = None
         self._turns = 0
         self._earned = 0.0
+        self._rewarded = False
         self._left_out: list[dict[str, Any]] = []
         """Requests since the last turn that left none; that turn shows them, or the first one."""
         self._untrained = 0
@@ -96,8 +109,13 @@ class ProgramEnv(ToolEnv):
 
     @classmethod
     def unavailable(cls, config: ProgramConfig) -> str | None:
-        """A sentence if there is no program."""
-        if config.command or config.function:
+        """A sentence if there is no program, or none that would be found."""
+        if config.command:
+            script = config.script()
+            return script and (
+                f"env.command names {script}, but the program runs in an empty folder; give its absolute path"
+            )
+        if config.function:
             return None
         return "environment program needs env.command, such as [python, /path/agent.py], or env.function, module:run"
 
@@ -247,6 +265,8 @@ class ProgramEnv(ToolEnv):
             raise result
         if withdrawn and not self._turns:
             raise EpisodeError("the program left before it read a single reply")
+        if result == Result() and not self._rewarded:
+            _note_silence()
         return Step(
             reward=earned + result.reward,
             terminated=True,
@@ -268,6 +288,7 @@ class ProgramEnv(ToolEnv):
 
     def _earn(self, reward: float) -> None:
         self._earned += reward
+        self._rewarded = True
 
     def _told(self, task: Task) -> dict[str, Any]:
         prompt = task.prompt if isinstance(task.prompt, str) else [dict(message) for message in task.prompt]

@@ -7,6 +7,7 @@ errors keep their status.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
 import logging
 import socket
@@ -31,6 +32,7 @@ from agent_r1_gateway.wire import ChatRequest, Refused, Reply
 
 _LOG = logging.getLogger(__name__)
 _BACKLOG = 2048
+_END_SECONDS = 5
 MOST_BYTES = 32 * 2**20
 """Of a request."""
 
@@ -68,9 +70,16 @@ class Gateway:
         self._server = uvicorn.Server(config)
 
     def start(self) -> None:
-        """Serve in a thread, until the process ends."""
+        """Serve in a thread, until Python ends."""
         run = partial(self._server.run, sockets=[self._socket])
-        threading.Thread(target=run, name="agent-r1 gateway", daemon=True).start()
+        thread = threading.Thread(target=run, name="agent-r1 gateway", daemon=True)
+        thread.start()
+        atexit.register(self._end, thread)
+
+    def _end(self, thread: threading.Thread) -> None:
+        """uvloop's timers call Python without asking whether it is still there: a crash at the end of the process."""
+        self._server.should_exit = self._server.force_exit = True
+        thread.join(_END_SECONDS)
 
     def open(self, line: Line) -> None:
         """Let a program in, by the line's key."""

@@ -7,6 +7,7 @@ saw. That happens too when its turns are over, but not when its context is full:
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from agent_r1_core.sandbox import Bounds, BoxEnded, BoxTimeout, File, Shell, fin
 from agent_r1_harbor.folder import HarborTask, read_task
 from agent_r1_harbor.grading import grade
 from agent_r1_harbor.places import Container, Place
-from agent_r1_harbor.source import find_container
+from agent_r1_harbor.source import find_container, programs
 
 
 class HarborEnvConfig(EnvConfig):
@@ -61,7 +62,7 @@ class HarborEnvConfig(EnvConfig):
     output: int = Field(4000, ge=1)
     """Most bytes of a command's output that are shown."""
     container: str | None = None
-    """The command for tasks that need an image, with docker's arguments; null: docker or podman, if there is one."""
+    """The command for tasks that need an image, with docker's arguments; null: docker or podman, if one answers."""
     success_at: float = 1.0
     """The least reward that counts as success."""
 
@@ -96,10 +97,15 @@ class Harbor(ToolEnv):
         super().__init__(config, services)
         self._task: HarborTask
         self._place: Place | None = None
+        self._closed = False
         self._turns = 0
         self._spent = 0.0
         if self.services.tool_format is not None:
             self.services.tool_format.bind([SCHEMA])
+
+    @classmethod
+    def programs(cls, config: Any) -> dict[str, str]:
+        return programs(config)
 
     @classmethod
     def uses_tools(cls) -> bool:
@@ -117,8 +123,7 @@ class Harbor(ToolEnv):
     def reset(self, task: Task) -> Observation:
         """The instruction; the files of `environment/` lie in the working folder, unless an image has them."""
         self._task = read_task(Path(task.metadata["folder"]))
-        self._place = self._open()
-        self._fill(self._place)
+        self._begin()
         prompt = self.config.system_prompt
         system = self.instructions() if prompt is None else Markup(prompt)
         first = [{"role": "system", "content": system}] if system else []
@@ -148,7 +153,8 @@ class Harbor(ToolEnv):
         )
 
     def close(self) -> None:
-        """End the sandbox or container."""
+        """End the sandbox or container, and start no other."""
+        self._closed = True
         if self._place is not None:
             self._place.close()
 
@@ -180,8 +186,7 @@ class Harbor(ToolEnv):
             )
         except (BoxEnded, BoxTimeout) as error:
             self._place.close()
-            self._place = self._open()
-            self._fill(self._place)
+            self._begin()
             raise ValueError(f"the command ended its sandbox ({error}); the files are as in the beginning") from error
         finally:
             self._spent += time.monotonic() - begun
@@ -207,10 +212,17 @@ class Harbor(ToolEnv):
             return Shell(find_backend(writable=True), Bounds(memory, disk, config.processes, folders=folders))
         container = find_container(config.container)
         if container is None:
-            raise EpisodeError(f"the task {task.folder} needs an image, and here is no docker or podman")
+            raise EpisodeError(f"the task {task.folder} needs an image, and no docker or podman answers here")
         return Container(container, task, memory, config.processes)
 
-    def _fill(self, place: Place) -> None:
+    def _begin(self) -> None:
+        """Open the agent's place, with the files that the task gives it."""
+        self._place = place = self._open()
+        if self._closed:  # by another thread, which may have seen no place
+            self.close()
+            raise EpisodeError("the episode is over")
+        if isinstance(place, Container):
+            self._task = replace(self._task, workdir=place.workdir)
         files = self._task.files("environment")
         if files and not self._task.builds:
             place.put(self._task.workdir, files)

@@ -7,6 +7,7 @@ What this reader cannot honour is refused by name; tables that only describe a t
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from agent_r1_core.sandbox import File
 NEWEST = (1, 4)
 MOST_BYTES = 64 << 20
 """Of a task's files together."""
+MOST_SECONDS = 1_000_000
 WORKDIR = "/app"
 
 
@@ -34,6 +36,7 @@ class HarborTask:
     builds: bool
     """Whether there is a Dockerfile."""
     workdir: str
+    """Empty: that of its image."""
     agent_seconds: float
     verifier_seconds: float
     memory: int | None
@@ -68,14 +71,17 @@ def read_task(folder: Path) -> HarborTask:
     read = _Settings(folder, settings)
     read.check()
     environment, tests = folder / "environment", folder / "tests" / "test.sh"
+    image, builds = read.get("environment", "docker_image", str, None), (environment / "Dockerfile").is_file()
+    if image is not None and not re.match("[A-Za-z0-9]", image):
+        raise TaskError(f"environment.docker_image of the task {folder} is {image!r:.80}; give the name of an image")
     if not tests.is_file():
         raise TaskError(f"the task {folder} has no tests/test.sh; add one that writes /logs/verifier/reward.txt")
     return HarborTask(
         folder=folder,
         instruction=instruction,
-        image=read.get("environment", "docker_image", str, None),
-        builds=(environment / "Dockerfile").is_file(),
-        workdir=read.get("environment", "workdir", str, WORKDIR),
+        image=image,
+        builds=builds,
+        workdir=read.get("environment", "workdir", str, "" if image or builds else WORKDIR),
         agent_seconds=read.number("agent", "timeout_sec", 600.0),
         verifier_seconds=read.number("verifier", "timeout_sec", 600.0),
         memory=read.mebibytes("memory_mb"),
@@ -95,6 +101,8 @@ def read_files(folder: Path) -> dict[str, File]:
     size = 0
     for place, folders, names in os.walk(folder):
         folders.sort()
+        if links := [path for path in map(Path(place).joinpath, ("", *folders, *names)) if path.is_symlink()]:
+            raise TaskError(f"{links[0]} is a link; put the file itself there")
         for name in sorted(names):
             path = Path(place, name)
             try:
@@ -113,6 +121,9 @@ class _Settings:
 
     def check(self) -> None:
         """Refuse what a task asks for and does not get."""
+        for table in ("environment", "agent", "verifier"):
+            if not isinstance(value := self.values.get(table, {}), dict):
+                raise TaskError(f"{table} of the task {self.folder} is {value!r:.80}; give a table")
         version = str(self.values.get("schema_version", self.values.get("version", "1.0")))
         try:
             known = tuple(int(part) for part in version.split(".")) <= NEWEST
@@ -140,8 +151,9 @@ class _Settings:
 
     def number(self, table: str, key: str, default: float) -> float:
         value = self.values.get(table, {}).get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-            raise TaskError(f"{table}.{key} of the task {self.folder} is {value!r:.80}; give seconds above 0")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST_SECONDS:
+            asked = f"give seconds above 0, at most {MOST_SECONDS:,}"
+            raise TaskError(f"{table}.{key} of the task {self.folder} is {value!r:.80}; {asked}")
         return float(value)
 
     def mebibytes(self, key: str) -> int | None:

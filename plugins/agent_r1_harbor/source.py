@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from agent_r1_core import ComponentConfig, DataPath, Message, Task, TaskError, TaskSource
 from agent_r1_core.opening import read_text
 from agent_r1_harbor.folder import HarborTask, read_task
+
+KNOWN = ("docker", "podman")
 
 
 class HarborConfig(ComponentConfig):
@@ -20,14 +25,18 @@ class HarborConfig(ComponentConfig):
     demonstrate: bool = False
     """Each task is demonstrated by its `solution/solve.sh`, as one command; those without one are refused."""
     container: str | None = None
-    """The command that runs tasks with an image, as the environment's `container`; null: docker or podman, if there is
-    one."""
+    """The command that runs tasks with an image, as the environment's `container`; null: docker or podman, if one
+    answers."""
 
 
 class HarborTasks(TaskSource):
     """Instructions as prompts; the environment `harbor` does the rest."""
 
     Config = HarborConfig
+
+    @classmethod
+    def programs(cls, config: Any) -> dict[str, str]:
+        return programs(config)
 
     def load(self) -> Sequence[Task]:
         """The tasks in the order of their folders' names; metadata: folder.
@@ -42,15 +51,31 @@ class HarborTasks(TaskSource):
             raise TaskError(f"{root} holds no folder with a task.toml; give a folder of tasks")
         for task in tasks:
             if task.needs_image and find_container(config.container) is None:
-                raise TaskError(f"the task {task.folder} needs an image, and here is no docker or podman; leave it out")
+                raise TaskError(
+                    f"the task {task.folder} needs an image, and no docker or podman answers here; leave it out"
+                )
         return [_task(task, config.demonstrate) for task in tasks]
 
 
+def programs(config: Any) -> dict[str, str]:
+    """The command that runs images, unless it is one of the user's own by name."""
+    command = config.container
+    return {} if not command or command in KNOWN else {"container": f"runs {command} for tasks that need an image"}
+
+
 def find_container(command: str | None) -> str | None:
-    """The command that runs images; None where there is none."""
-    return next(
-        (found for one in ([command] if command else ["docker", "podman"]) if (found := shutil.which(one))), None
-    )
+    """The command that runs images; None where there is none, or docker without its service."""
+    if command:
+        return shutil.which(command)
+    return next((found for one in KNOWN if (found := shutil.which(one)) and _answers(found)), None)
+
+
+@functools.cache
+def _answers(command: str) -> bool:
+    try:
+        return not subprocess.run([command, "info"], capture_output=True, timeout=20, check=False).returncode
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 def _task(task: HarborTask, demonstrate: bool) -> Task:

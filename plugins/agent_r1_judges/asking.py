@@ -26,6 +26,8 @@ _AGAIN = (408, 409, 429, 500, 502, 503, 504, 529)
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 20.0
 """Seconds before another attempt: twice as long after each, or what the server asks for."""
 _SHOWN = 200
+_WORD = 4
+"""Tokens of a reply that was begun, of which a word is read."""
 
 
 class JudgeError(Exception):
@@ -74,11 +76,12 @@ class Asker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._known: OrderedDict[str, asyncio.Task[Verdict[Any]]] = OrderedDict()
 
-    async def ask(self, system: str, user: str, read: Callable[[str], T]) -> tuple[Verdict[T], bool]:
+    async def ask(self, system: str, user: str, read: Callable[[str], T], begin: str = "") -> tuple[Verdict[T], bool]:
         """The verdict that `read` finds in the reply, and whether the question had been asked before.
 
         Args:
             read: raises ValueError where a reply cannot be read, so that the model is asked again.
+            begin: put into the mouth of a frozen model, which then says a word.
 
         Raises:
             JudgeError: there is no verdict after the last attempt.
@@ -93,11 +96,11 @@ class Asker:
         }
         content = json.dumps({name: value for name, value in body.items() if value is not None})
         if not config.cache:
-            return await self._ask(content.encode(), read), False
+            return await self._ask(content.encode(), read, begin), False
         key = sha256(content.encode()).hexdigest()
         known = key in self._known
         if not known:
-            self._known[key] = asyncio.create_task(self._ask(content.encode(), read))
+            self._known[key] = asyncio.create_task(self._ask(content.encode(), read, begin))
         task = self._known[key]
         self._known.move_to_end(key)
         while len(self._known) > config.cache:
@@ -118,15 +121,16 @@ class Asker:
         good = [(key, task) for key, task in self._known.items() if task.done() and not task.cancelled()]
         self._known = OrderedDict((key, task) for key, task in good if task.exception() is None)
 
-    async def _ask(self, content: bytes, read: Callable[[str], T]) -> Verdict[T]:
+    async def _ask(self, content: bytes, read: Callable[[str], T], begin: str) -> Verdict[T]:
         spent, wait, problem = _Attempts(), _FIRST_WAIT, ""
-        while spent.count <= self._config.retries:
+        most = 1 + (self._config.retries if self.frozen is None else 0)
+        while spent.count < most:
             if spent.count:
                 await asyncio.sleep(min(wait, _LONGEST_WAIT))
             wait, spent.count = _FIRST_WAIT * 2**spent.count, spent.count + 1
             try:
                 async with self._room, asyncio.timeout(self._config.request_timeout):
-                    status, headers, text = await self._send(content)
+                    status, headers, text = await self._send(content, begin)
             except (httpx2.HTTPError, EngineError, TimeoutError) as error:
                 problem = f"cannot be reached ({str(error) or type(error).__name__})"
                 continue
@@ -146,10 +150,10 @@ class Asker:
         where = "the frozen judge" if self.frozen is not None else f"the judge at {self._config.address}"
         raise JudgeError(f"{where} {problem} ({spent})")
 
-    async def _send(self, content: bytes) -> tuple[int, httpx2.Headers, str]:
+    async def _send(self, content: bytes, begin: str) -> tuple[int, httpx2.Headers, str]:
         """Status, headers and text of the answer; redirects are answers, too."""
         if self.frozen is not None:
-            return 200, httpx2.Headers(), await _completion(self.frozen, json.loads(content))
+            return 200, httpx2.Headers(), await _completion(self.frozen, json.loads(content), begin)
         key = os.environ.get(self._config.key or "", "")
         headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
         url, body = f"{self._config.address.rstrip('/')}/chat/completions", bytearray()
@@ -161,9 +165,10 @@ class Asker:
         return answer.status_code, answer.headers, body.decode(errors="replace")
 
 
-async def _completion(frozen: Ask, asked: dict[str, Any]) -> str:
+async def _completion(frozen: Ask, asked: dict[str, Any], begin: str) -> str:
     """What a frozen model answers, as a chat completion."""
-    reply = await frozen(asked["messages"], Sampling(temperature=0, max_new_tokens=asked["max_tokens"]))
+    most = min(asked["max_tokens"], _WORD) if begin else asked["max_tokens"]
+    reply = await frozen(asked["messages"], Sampling(temperature=0, max_new_tokens=most), begin)
     usage = {"prompt_tokens": reply.prompt_tokens, "completion_tokens": reply.completion_tokens}
     return json.dumps({"choices": [{"message": {"content": reply.text}}], "usage": usage})
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from agent_r1_core import NotedScore, Trajectory
 from agent_r1_judges.asking import AskingReward
-from agent_r1_judges.case import METRICS, gold, judged_text, note_of, question, read_object
+from agent_r1_judges.case import JSON_ALONE, METRICS, gold, judged_text, note_of, question, read_object
 from agent_r1_judges.config import JudgeConfig
 
 
@@ -43,7 +43,7 @@ class JudgeComparison(AskingReward):
         calls, ranks = [], []
         for order in [answers, answers[::-1]][: self.config.orders if len(answers) > 1 else 0]:
             instructions = f"Rank the {len(order)} numbered answers, the best first: {self.config.criterion}."
-            form = '{"ranking": [numbers of all answers]}'
+            form = JSON_ALONE + '{"ranking": [numbers of all answers]}'
             judged = {"answers": {str(number): text for number, text in enumerate(order, 1)}}
             asked = question(self.config, trajectories[0].task, judged, instructions, form)
             verdict, known = await self._asker.ask(*asked, lambda reply: _ranking(reply, len(answers)))

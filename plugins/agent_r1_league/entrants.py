@@ -68,6 +68,8 @@ def entrants(registry: Registry, rows: Sequence[str]) -> tuple[list[Entrant], di
             left_out[row] = "it learns from demonstrations, not from what the policy plays"
         elif other is not None:
             left_out[row] = f"it learns from another model, {other}, not from rewards"
+        elif algorithm.hint() is not None:
+            left_out[row] = "its teacher reads a hint, and the tasks of the league have none"
         elif algorithm.trees():
             left_out[row] = "its episodes branch off from one another, and those of the league do not"
         elif strange:

@@ -3,13 +3,15 @@
     learning = episodes x tokens x parameters x FLOPs per parameter and token / FLOPs per second
     sampling = (episodes + evaluated episodes) x sampled tokens / sampled tokens per second
 
-A forward pass takes 2 FLOPs per parameter and token, a backward pass 4, and recomputing activations 2 more; the policy
+A forward pass takes 2 FLOPs per parameter and token, a backward pass 4, and recomputing whole layers 2 more; the policy
 needs a forward and a backward pass per epoch, one forward pass for the log-probs before the update where there are
 several optimiser steps, the reference one; a critic needs as much as the policy. Attention is left out: with episodes
 of a few thousand tokens it adds less than a tenth.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from agent_r1_core.config import ResolvedConfig
 from agent_r1_paper.matrix import Cell, Matrix
@@ -22,7 +24,7 @@ def flops_per_token(resolved: ResolvedConfig) -> float:
     config = resolved.config
     roles = resolved.make("algorithm", config.algorithm).roles()
     training = config.training
-    update = (8 if config.model.gradient_checkpointing else 6) * training.epochs
+    update = (8 if config.model.gradient_checkpointing == "full" else 6) * training.epochs
     before = 2 if training.epochs * training.minibatches > 1 else 0
     models = 2 if "critic" in roles else 1
     return float(models * (update + before) + (2 if "reference" in roles else 0))
@@ -49,10 +51,10 @@ def cell_seconds(matrix: Matrix, cell: Cell) -> float:
     episodes, commands, learning = 0, 1, 0.0
     if cell.row.trained:
         trained = trained_episodes(resolved)
-        episodes, commands = trained + evaluated_episodes(resolved, costs), 2
+        episodes, commands = trained + evaluated_episodes(resolved, costs), len(matrix.commands(cell, Path()))
         learning = trained * costs.tokens * costs.parameters * flops_per_token(resolved) / costs.flops
     size = resolved.config.evaluation.size if "evaluation.size" in matrix.keys else None
-    asked = _questions(resolved, costs, size)
+    asked = 0 if matrix.table.trainings_score else _questions(resolved, costs, size)
     sampling = (episodes + asked) * costs.sampled / costs.sampling
     return learning + sampling + commands * costs.start
 

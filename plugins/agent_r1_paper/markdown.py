@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from agent_r1_cli.output import markdown_table
 from agent_r1_core.metrics.estimate import Estimate
 from agent_r1_paper.report import NOT_RUN, VOID, Line, Report
-from agent_r1_paper.tables import AVERAGE, COLUMNS, OUT_OF_DOMAIN
+from agent_r1_paper.tables import AVERAGE, OUT_OF_DOMAIN
 
 
 def markdown(report: Report) -> str:
@@ -13,10 +15,10 @@ def markdown(report: Report) -> str:
     changed = f", with {' '.join(matrix.overrides)}" if matrix.overrides else ""
     parts = [
         f"# {matrix.table.title}",
-        f"Scale {matrix.scale.name}: {matrix.scale.about}; {matrix.seeds} seed{'s' * (matrix.seeds > 1)}{changed}. The "
-        "paper's numbers (arXiv 2511.14460) are those of Qwen2.5-3B-Instruct on its own sets, corpus and questions.",
+        f"Scale {matrix.scale.name}: {matrix.scale.about}; {matrix.seeds} seed{'s' * (matrix.seeds > 1)}{changed}. "
+        f"{matrix.table.source}",
         markdown_table(header, lines),
-        "`gap` is our average less the paper's. Brackets: 95 % intervals.",
+        "`gap` is our average less the paper's. " * (AVERAGE in matrix.table.shown) + "Brackets: 95 % intervals.",
         "## What shows, and what does not",
         *_listed([claim.sentence() for claim in report.claims]),
         *_remarks(report),
@@ -28,21 +30,23 @@ def markdown(report: Report) -> str:
 
 def table(report: Report) -> list[list[str]]:
     """The table as texts, the header first: for each column of the paper its number and ours."""
-    header = ["method"]
-    for column in COLUMNS:
+    header, shown = ["method"], report.matrix.table.shown
+    for column in shown:
         where = ", out of domain" if column == OUT_OF_DOMAIN else ""
-        header += [f"{column} (paper)", f"{report.matrix.sets[column]} (ours{where})"]
-    header += ["average (paper)", "average (ours)", "gap", "runs"]
-    return [header, *(_row(line) for line in report.lines)]
+        header += [f"{column} (paper)", f"{report.matrix.sets.get(column, column)} (ours{where})"]
+    gap = ["gap"] * (AVERAGE in shown)
+    return [[*header, *gap, "runs"], *(_row(line, shown) for line in report.lines)]
 
 
-def _row(line: Line) -> list[str]:
+def _row(line: Line, shown: Sequence[str]) -> list[str]:
     texts = [line.row.title]
-    for column in (*COLUMNS, AVERAGE):
+    for column in shown:
         paper = line.row.paper.get(column)
         texts += ["" if paper is None else f"{paper:.4f}", _ours(line, line.scores.get(column))]
-    gap = line.gap()
-    return [*texts, "" if gap is None else f"{gap:+.3f}", str(len(line.cells))]
+    if AVERAGE in shown:
+        gap = line.gap()
+        texts.append("" if gap is None else f"{gap:+.3f}")
+    return [*texts, str(len(line.cells))]
 
 
 def _ours(line: Line, score: Estimate | None) -> str:

@@ -12,7 +12,7 @@ from agent_r1_core.config.checks import only_of_training
 from agent_r1_core.config.overrides import parse_override, text_override
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.training.api import resolve
-from agent_r1_paper.tables import COLUMNS, Check, Row, Scale, Table
+from agent_r1_paper.tables import Check, Row, Scale, Table
 
 _OWN = {"run.dir": "--dir", "run.name": "--dir", "seed": "--seeds"}
 """Keys that the matrix sets itself, and the option that decides them."""
@@ -84,7 +84,7 @@ class Matrix:
 
     def recipe(self, row: Row) -> str:
         """The name of a row's recipe."""
-        return self.scale.recipe.format(method=row.method)
+        return (self.table.recipe or self.scale.recipe).format(method=row.method)
 
     @cached_property
     def configs(self) -> dict[str, ResolvedConfig]:
@@ -97,11 +97,11 @@ class Matrix:
         configs = {row.name: resolve(self.recipe(row), self._texts(row), training=row.trained) for row in self.asked}
         sets = [_reported(config) for config in configs.values()]
         for row, own in zip(self.asked, sets, strict=True):
-            if len(own) != len(COLUMNS):
+            if len(own) != len(self.table.columns):
                 raise ConfigError(
                     f"{self.recipe(row)} reports {len(own)} evaluation sets, but {self.table.name} has a column for "
-                    f"each of {', '.join(COLUMNS)}; name {len(COLUMNS)} in tasks.eval, besides that of "
-                    "evaluation.choose_on"
+                    f"each of {', '.join(self.table.columns)}; name {len(self.table.columns)} in tasks.eval, besides "
+                    "that of evaluation.choose_on"
                 )
             if own != sets[0]:
                 raise ConfigError(f"recipes of {self.table.name} report {sets[0]} and {own}; give all the same sets")
@@ -110,7 +110,7 @@ class Matrix:
     @property
     def sets(self) -> dict[str, str]:
         """Our evaluation set by column of the paper."""
-        return dict(zip(COLUMNS, _reported(next(iter(self.configs.values()))), strict=True))
+        return dict(zip(self.table.columns, _reported(next(iter(self.configs.values()))), strict=True))
 
     def training(self, cell: Cell, home: Path) -> list[str]:
         """The command that trains a cell's run in the folder `home`."""
@@ -128,7 +128,7 @@ class Matrix:
     def commands(self, cell: Cell, home: Path) -> list[list[str]]:
         """All commands of a cell, without `agent-r1`."""
         trained = [self.training(cell, home)] if cell.row.trained else []
-        return [*trained, self.evaluation(cell, home)]
+        return trained if self.table.trainings_score else [*trained, self.evaluation(cell, home)]
 
     def _texts(self, row: Row) -> list[str]:
         texts = [*row.overrides, *self.overrides]

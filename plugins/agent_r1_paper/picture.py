@@ -7,7 +7,6 @@ from pathlib import Path
 
 from agent_r1_core.runs.files import write_file
 from agent_r1_paper.report import Report
-from agent_r1_paper.tables import AVERAGE, COLUMNS
 
 _OURS, _PAPER = "#2a6f97", "#b8b8b8"
 
@@ -24,8 +23,9 @@ def draw(report: Report, path: Path) -> None:
     from matplotlib import pyplot
 
     lines, sets = list(reversed(report.lines)), report.matrix.sets
-    panels = [*COLUMNS, AVERAGE]
-    figure, axes = pyplot.subplots(1, len(panels), sharey=True, figsize=(3 * len(panels), 0.5 * len(lines) + 1.4))
+    panels = report.matrix.table.shown
+    size = (3 * max(2, len(panels)), 0.5 * len(lines) + 1.4)
+    figure, [axes] = pyplot.subplots(1, len(panels), sharey=True, figsize=size, squeeze=False)
     for axis, column in zip(axes, panels, strict=True):
         for height, line in enumerate(lines):
             paper, ours = line.row.paper.get(column), line.scores.get(column)
@@ -41,10 +41,8 @@ def draw(report: Report, path: Path) -> None:
         axis.set_xlim(0, 1)
     axes[0].set_yticks(range(len(lines)), [line.row.title for line in lines], fontsize=8)
     bars = [pyplot.Rectangle((0, 0), 1, 1, color=colour) for colour in (_PAPER, _OURS)]
-    figure.legend(
-        bars, ["paper (Qwen2.5-3B)", f"ours ({report.matrix.scale.name})"], loc="upper right", ncols=2, fontsize=8
-    )
-    figure.suptitle("exact match", fontsize=10)
+    figure.legend(bars, ["paper", f"ours ({report.matrix.scale.name})"], loc="upper right", ncols=2, fontsize=8)
+    figure.suptitle(report.matrix.table.metric.replace("_", " "), fontsize=10)
     figure.tight_layout()
     write_file(path, lambda temporary: figure.savefig(temporary, format="png", dpi=110))
     pyplot.close(figure)

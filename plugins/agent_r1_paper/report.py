@@ -13,10 +13,9 @@ from agent_r1_core.evaluation.report import EvaluationResult
 from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.evaluation.seeds import mean_over_seeds
 from agent_r1_core.metrics.estimate import Estimate
-from agent_r1_core.metrics.scorers import EXACT_MATCH
 from agent_r1_paper.matrix import Cell, Matrix
 from agent_r1_paper.store import Store
-from agent_r1_paper.tables import AVERAGE, COLUMNS, OUT_OF_DOMAIN, Row
+from agent_r1_paper.tables import AVERAGE, COLUMNS, OUT_OF_DOMAIN, Row, Table
 
 DONE, PARTLY, NOT_RUN, VOID = "done", "partly run", "not run", "void"
 
@@ -43,8 +42,8 @@ class Line:
 
     def gap(self) -> float | None:
         """Our average less the paper's."""
-        average = self.scores.get(AVERAGE)
-        return None if average is None else average.mean - self.row.paper[AVERAGE]
+        average, theirs = self.scores.get(AVERAGE), self.row.paper.get(AVERAGE)
+        return None if average is None or theirs is None else average.mean - theirs
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -81,7 +80,7 @@ def read_line(matrix: Matrix, row: Row, store: Store, failures: Mapping[str, str
         file = store.result(record)
         files.append(file)
         line.cells.append({"cell": cell.name, "seed": cell.seed, "file": record.evaluation, **_rests_on(matrix, file)})
-        line.facts += _facts(row, matrix.sets, file.recorded)
+        line.facts += _facts(row, matrix, file.recorded)
     failed = "; ".join(f"{cell.name}: {failures[cell.name]}" for cell in missing if cell.name in failures)
     if not files:
         line.note = failed
@@ -91,27 +90,29 @@ def read_line(matrix: Matrix, row: Row, store: Store, failures: Mapping[str, str
         line.status = PARTLY if missing else DONE
         line.note = failed or (f"not run: {', '.join(cell.name for cell in missing)}" if missing else "")
         line.arm = Arm(row.title, files)
-        line.scores, line.by_seed = _scores(line.arm, matrix.sets), _by_seed(files, matrix.sets)
+        line.scores, line.by_seed = _scores(line.arm, matrix), _by_seed(files, matrix)
     # Nobody may choose among seeds unseen.
     if more := [f"seed {seed}" for seed in store.seeds(row) if seed >= matrix.seeds]:
         line.facts.append(f"{row.title}: the folder also has {', '.join(more)}, not shown here")
     return line
 
 
-def _scores(arm: Arm, sets: Mapping[str, str]) -> dict[str, Estimate]:
-    """Exact match by column, over the seeds and the questions that finished under every seed."""
-    values, asked = arm.values(EXACT_MATCH, arm.finished), Counter(name for name, _ in arm.asked)
+def _scores(arm: Arm, matrix: Matrix) -> dict[str, Estimate]:
+    """The table's metric by column, over the seeds and the questions that finished under every seed."""
+    metric = matrix.table.metric
+    values, asked = arm.values(metric, arm.finished), Counter(name for name, _ in arm.asked)
     scores = {
-        column: mean_over_seeds(values[name], proportion=True).out_of(asked[name]) for column, name in sets.items()
+        column: mean_over_seeds(values[name], proportion=True).out_of(asked[name])
+        for column, name in matrix.sets.items()
     }
-    return {**scores, AVERAGE: arm.mean(EXACT_MATCH, arm.finished).out_of(len(arm.asked))}
+    return {**scores, AVERAGE: arm.mean(metric, arm.finished).out_of(len(arm.asked))}
 
 
-def _by_seed(files: list[ResultFile], sets: Mapping[str, str]) -> dict[str, list[float]]:
+def _by_seed(files: list[ResultFile], matrix: Matrix) -> dict[str, list[float]]:
     wholes = [file.recorded for file in files]
-    parts = {column: [whole.sets[name] for whole in wholes] for column, name in sets.items()}
+    parts = {column: [whole.sets[name] for whole in wholes] for column, name in matrix.sets.items()}
     results = {**parts, AVERAGE: wholes}
-    return {column: [one.metrics[EXACT_MATCH].mean for one in found] for column, found in results.items()}
+    return {column: [one.metrics[matrix.table.metric].mean for one in found] for column, found in results.items()}
 
 
 def _not_playable(cell: Cell, store: Store, failures: Mapping[str, str], facts: list[str]) -> str:
@@ -119,7 +120,7 @@ def _not_playable(cell: Cell, store: Store, failures: Mapping[str, str], facts: 
     record, check = store.record(cell), cell.check
     if check is None or record is None:
         return f"{cell.name} has not run, which decides whether the model can play it: {failures.get(cell.name, '')}"
-    score = store.result(record).recorded.metrics[EXACT_MATCH]
+    score = store.result(record).recorded.metrics["exact_match"]
     reached = f"exact match {score} on {score.n} {check.questions}, and it must reach {check.least:.2f} there"
     if score.mean < check.least:
         return f"the model cannot play this baseline: {reached}"
@@ -127,13 +128,13 @@ def _not_playable(cell: Cell, store: Store, failures: Mapping[str, str], facts: 
     return ""
 
 
-def _facts(row: Row, sets: Mapping[str, str], result: EvaluationResult) -> list[str]:
+def _facts(row: Row, matrix: Matrix, result: EvaluationResult) -> list[str]:
     """What a reader of a result must know, in sentences."""
-    lines = [f"{name}: {text}" for name, text in result.scorers.items() if name == EXACT_MATCH]
+    lines = [f"{name}: {text}" for name, text in result.scorers.items() if name == matrix.table.metric]
     sampling = {key: value for key, value in result.sampling.items() if key != "seed"}
     lines.append(f"sampling: {', '.join(f'{key} {value}' for key, value in sampling.items())}")
     lines += [f"{row.title}: {sentence}" for sentence in result.failure_lines()[:1]]
-    shown = {name: result.sets[name] for name in sets.values()}
+    shown = {name: result.sets[name] for name in matrix.sets.values()}
     lines += [f"{name}: {one.provenance['corpus']}" for name, one in shown.items() if "corpus" in one.provenance]
     lines += [f"{row.title}: {condition}" for one in shown.values() for condition in one.conditions]
     if result.choosing_set is not None:
@@ -173,7 +174,7 @@ class Claim:
 def claims(matrix: Matrix, lines: Sequence[Line]) -> list[Claim]:
     """What the paper's table shows, held against ours by fixed rules: it shows here, it does not, or it is open."""
     by_name = {line.row.name: line for line in lines}
-    return list(_masks(by_name) if matrix.table.name == "table4" else _methods(by_name, matrix.sets))
+    return list(_pairs(by_name, matrix.table) if matrix.table.pairs else _methods(by_name, matrix.sets))
 
 
 def _methods(lines: Mapping[str, Line], sets: Mapping[str, str]) -> Iterator[Claim]:
@@ -186,14 +187,13 @@ def _methods(lines: Mapping[str, Line], sets: Mapping[str, str]) -> Iterator[Cla
     yield _of_every_method(text, lines, lines["naive_rag"], AVERAGE, _many_times)
 
 
-def _masks(lines: Mapping[str, Line]) -> Iterator[Claim]:
-    pairs = (("ppo", "ppo-no_advantage_mask"), ("ppo-no_advantage_mask", "ppo-no_masks"), ("grpo", "grpo-no_loss_mask"))
-    for better, worse in ((lines[first], lines[second]) for first, second in pairs):
-        text = f"{better.row.title} clearly above {worse.row.title} on average"
+def _pairs(lines: Mapping[str, Line], table: Table) -> Iterator[Claim]:
+    for better, worse in ((lines[first], lines[second]) for first, second in table.pairs):
+        text = f"{better.row.title} clearly above {worse.row.title} on {table.shown[-1]}"
         if better.arm is None or worse.arm is None:
             yield Claim(text, None, "one of them has not run")
             continue
-        difference = compare([better.arm, worse.arm], EXACT_MATCH).differences[0]
+        difference = compare([better.arm, worse.arm], table.metric).differences[0]
         holds = difference.low is not None and difference.low > 0
         _, mean, interval, p, *_ = difference.row()
         yield Claim(text, holds, f"{mean} {interval}, p {p if p.startswith('<') else f'= {p}'}, on the same questions")
@@ -254,7 +254,7 @@ class Report:
             "scale": self.matrix.scale.name,
             "seeds": self.matrix.seeds,
             "overrides": list(self.matrix.overrides),
-            "metric": EXACT_MATCH,
+            "metric": self.matrix.table.metric,
             "columns": self.matrix.sets,
             "rows": [line.to_json() for line in self.lines],
             "claims": [asdict(claim) for claim in self.claims],

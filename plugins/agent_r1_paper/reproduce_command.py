@@ -1,4 +1,4 @@
-"""`agent-r1 reproduce`: repeats a table of the paper, and prints it beside the paper's own."""
+"""`agent-r1 reproduce`: repeats a table of a paper, and prints it beside the paper's own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from agent_r1_cli.completion import Offer
 from agent_r1_cli.output import print_json, print_table, say, show
 from agent_r1_cli.plugin_options import AsJson
 from agent_r1_cli.recipe_arguments import check_overrides
-from agent_r1_paper.tables import SCALES, TABLES
+from agent_r1_paper.shaping import ALL_TABLES
+from agent_r1_paper.tables import SCALES
 
 if TYPE_CHECKING:
     from agent_r1_paper.matrix import Matrix
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 def _tables() -> list[Offer]:
     """What the Tab key offers for TABLE."""
-    return [(table.name, table.title) for table in TABLES.values()]
+    return [(table.name, table.title) for table in ALL_TABLES.values()]
 
 
 def _scales() -> list[Offer]:
@@ -32,11 +33,13 @@ def _scales() -> list[Offer]:
 
 def _rows() -> list[Offer]:
     """For `--row`: the rows of all tables."""
-    return sorted({(row.name, row.title) for table in TABLES.values() for row in table.rows})
+    return sorted({(row.name, row.title) for table in ALL_TABLES.values() for row in table.rows})
 
 
 def reproduce(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="`table3` or `table4`.", autocompletion=_tables)],
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="`table3`, `table4` or `shaping`.", autocompletion=_tables)
+    ],
     overrides: Annotated[
         list[str] | None,
         typer.Argument(metavar="[KEY=VALUE]...", help="Keys to change in every recipe.", show_default=False),
@@ -67,6 +70,7 @@ def reproduce(
     \b
     agent-r1 reproduce table3                       the methods, on a laptop
     agent-r1 reproduce table4                       the masks
+    agent-r1 reproduce shaping --seeds 5            RAGEN's shapes of rollouts
     agent-r1 reproduce table3 --scale paper --dry-run    what the real one costs
     agent-r1 reproduce table3 --scale paper --row grpo   one of its methods
 
@@ -102,12 +106,14 @@ def _matrix(table: str, scale: str, seeds: int, overrides: list[str], rows: list
     from agent_r1_core.errors import ConfigError
     from agent_r1_paper.matrix import Matrix
 
-    if table not in TABLES:
-        raise ConfigError(f"there is no table {table!r}; the tables are {', '.join(TABLES)}")
+    if table not in ALL_TABLES:
+        raise ConfigError(f"there is no table {table!r}; the tables are {', '.join(ALL_TABLES)}")
     if scale not in SCALES:
         raise ConfigError(f"there is no scale {scale!r}; the scales are {', '.join(SCALES)}")
+    if ALL_TABLES[table].recipe and scale != "tiny":
+        raise ConfigError(f"{table} has no scale {scale!r}, only tiny")
     check_overrides(overrides)
-    return Matrix(TABLES[table], SCALES[scale], seeds, SCALES[scale].overrides(table, overrides), tuple(rows))
+    return Matrix(ALL_TABLES[table], SCALES[scale], seeds, SCALES[scale].overrides(table, overrides), tuple(rows))
 
 
 def _run(matrix: Matrix, store: Store, resume: bool) -> tuple[Report, dict[str, str]]:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agent_r1_core.errors import AgentR1Error, RunError
+from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.opening import open_to_read, open_to_write
 from agent_r1_core.runs.files import naming, remove_folder
 from agent_r1_core.runs.run import Run
@@ -76,6 +77,9 @@ def _run_cell(matrix: Matrix, cell: Cell, store: Store, execute: Execute, starte
             execute(_training(matrix, cell, store.runs), log)
     elif Run.is_run(run):
         remove_folder(run)  # a killed evaluation left it
+    if matrix.table.trainings_score:
+        store.finish(cell, matrix.commands(cell, store.runs), ResultFile.open(run).path, time.monotonic() - started)
+        return
     command = matrix.evaluation(cell, store.runs)
     answer = execute(command, log)
     try:

@@ -42,6 +42,23 @@ class Table:
     name: str
     title: str
     rows: tuple[Row, ...]
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Rows of which the paper found the first one better than the second."""
+    columns: tuple[str, ...] = COLUMNS
+    metric: str = "exact_match"
+    recipe: str = ""
+    """The name of a row's recipe, with `{method}`, where it is not the scale's; the scale is then `tiny`."""
+    source: str = (
+        "The paper's numbers (arXiv 2511.14460) are those of Qwen2.5-3B-Instruct on its own sets, corpus and questions."
+    )
+    """Whose numbers stand beside ours."""
+    trainings_score: bool = False
+    """A row's score is its training's own last evaluation; else a command of its own scores the policy."""
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The columns, and the average of several."""
+        return (*self.columns, AVERAGE) if len(self.columns) > 1 else self.columns
 
 
 @dataclass(frozen=True)
@@ -144,6 +161,11 @@ TABLES = {
                 _GRPO,
                 _without(["loss_mask"], _GRPO, "no_loss_mask", "loss mask", 0.3722),
             ),
+            (
+                ("ppo", "ppo-no_advantage_mask"),
+                ("ppo-no_advantage_mask", "ppo-no_masks"),
+                ("grpo", "grpo-no_loss_mask"),
+            ),
         ),
     )
 }
@@ -173,7 +195,7 @@ SCALES = {
                 )
             },
             # With any masks a few steps teach it to answer greedily; how surely it does tells them apart.
-            {"table4": ("training.steps=6", "evaluation.greedy=false")},
+            {"table4": ("training.steps=6", "evaluation.greedy=false"), "shaping": ()},
         ),
         Scale(
             "paper",

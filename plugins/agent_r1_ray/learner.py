@@ -17,9 +17,11 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError
 
 from agent_r1_core.errors import AgentR1Error, ConfigError, LearnerLost, ModelError, PluginError
+from agent_r1_ray.direct import Published, Slots
 from agent_r1_ray.jobs import BEAT, SILENCE, WorkerLost
 from agent_r1_ray.rank import LearnerActor
-from agent_r1_ray.remote import Place, answer, end, ours, placed
+from agent_r1_ray.remote import Place, answer, end, on_this_machine, ours, placed
+from agent_r1_ray.stored import assembled, parcel
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
@@ -30,16 +32,21 @@ if TYPE_CHECKING:
     from agent_r1_core.trajectory import Group
     from agent_r1_ray.cluster import Placement
 
+_LOOK = 0.05
+"""Seconds until it is asked again whether a buffer is free."""
+
 
 class RayLearner:
     """The ranks of a learner.
 
     Args:
         spec: Ray's reference to the WorkerSpec of the blueprint.
+        direct: whether rollout workers read new weights by NIXL, not from Ray's object store.
     """
 
-    def __init__(self, blueprint: Blueprint, spec: Any, placement: Placement) -> None:
+    def __init__(self, blueprint: Blueprint, spec: Any, placement: Placement, direct: bool) -> None:
         self._spec = spec
+        self._slots = Slots() if direct else None
         self._placement = placement
         self._ranks: list[ActorHandle[Any]] = []
         self._places: list[Place] = []
@@ -72,9 +79,11 @@ class RayLearner:
 
     async def update(self, groups: Sequence[Group], step: int) -> Update:
         """Learn from the groups of a step. A cancelled update ends the ranks, which hold weights of no step then."""
-        shared = await asyncio.to_thread(ray.put, list(groups))
+        sent = await asyncio.to_thread(parcel, list(groups))
+        if len(sent) > 1:  # each reference of each rank would cost the controller a call
+            sent = [assembled.options(scheduling_strategy=on_this_machine()).remote(self._spec, *sent)]
         try:
-            updates = await self._all(lambda rank, number: rank.update.remote(shared, step))
+            updates = await self._all(lambda rank, number: rank.update.remote(sent[0], step))
         except asyncio.CancelledError:
             self._lose("the learner workers ended with an update that was stopped")
             raise
@@ -86,15 +95,25 @@ class RayLearner:
         scores: list[list[list[float]]] = (await self._all(lambda rank, number: rank.score.remote(families)))[0]
         return scores
 
-    async def snapshot(self) -> list[Any]:
-        """References to the parts of a copy of the policy's weights, which stay where rank 0 is until somebody loads
-        them."""
+    async def snapshot(self) -> list[Any] | Published:
+        """A copy of the policy's weights: references to its parts, which stay where rank 0 is until somebody loads
+        them, or what every rank holds of it."""
         self._check()
+        if self._slots is not None:
+            return await self._published(self._slots)
         generators: list[Any] = [rank.snapshot.remote() for rank in self._ranks]
         await self._done([generator.completed() for generator in generators])
         references: list[list[Any]] = [list(generator) for generator in generators]
         await self._done([of_rank[-1] for of_rank in references])  # where a rank has raised, its last one says so
         return references[0][:-1]
+
+    async def _published(self, slots: Slots) -> Published:
+        """Let every rank fill a buffer; wait while a rollout worker still reads the weights before the last ones."""
+        while (slot := slots.free()) is None:
+            await asyncio.sleep(_LOOK)
+            self._check()
+        shares = await self._all(lambda rank, _: rank.publish.remote(slot))
+        return slots.publish(slot, shares)
 
     def save_policy(self, folder: Path) -> None:
         """Write the policy's configuration and weights in Hugging Face format; the folder is on a shared disk."""

@@ -10,20 +10,21 @@ from __future__ import annotations
 import pickle
 import zlib
 from array import array
+from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 
 from agent_r1_core.metrics.tally import Tally, tally
 from agent_r1_core.trajectory import EndStatus, Segment, Task, Trajectory
 
-_INSIDE = ("segments", "turns", "closing", "rewards")
+_INSIDE = ("segments", "turns", "closing", "rewards", "hinted")
 """The fields that are packed: all that can be changed in place, so that what travels beside them stays true."""
-_BESIDE = (
+BESIDE = (
     "sample", "status", "reason", "bootstrap", "answer", "reward", "seed", "policy_version", "attempts",
     "seconds", "tool_seconds", "baseline", "demonstrated", "examples", "player", "others",
     "branched_from", "repeated_turns",
 )  # fmt: skip
-_beside = attrgetter(*_BESIDE)
+_beside = attrgetter(*BESIDE)
 
 
 def packed(trajectory: Trajectory) -> Trajectory:
@@ -33,7 +34,8 @@ def packed(trajectory: Trajectory) -> Trajectory:
     trajectory.others = tuple(map(packed, trajectory.others))
     try:
         segments = [_packed(segment) for segment in trajectory.segments]
-        inside = pickle.dumps((segments, trajectory.turns, trajectory.closing, trajectory.rewards), protocol=5)
+        others = (getattr(trajectory, name) for name in _INSIDE[1:])
+        inside = pickle.dumps((segments, *others), protocol=5)
         beside = pickle.dumps((_beside(trajectory), tally(trajectory)), protocol=5)
     except (pickle.PicklingError, TypeError, ValueError, AttributeError, OverflowError):
         return trajectory
@@ -50,7 +52,7 @@ class PackedTrajectory(Trajectory):
 
     def __init__(self, task: Task, beside: bytes, inside: bytes) -> None:
         values, own = pickle.loads(beside)
-        self.__dict__.update(zip(_BESIDE, values, strict=True), task=task, _tally=own, _sent=(beside, inside))
+        self.__dict__.update(zip(BESIDE, values, strict=True), task=task, _tally=own, _sent=(beside, inside))
 
     @property
     def tally(self) -> Tally:
@@ -98,19 +100,26 @@ class PackedTrajectory(Trajectory):
         return self == other
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PackedTrajectory, (self.task, *self.__dict__["_sent"])
+        sent = self.sent()
+        if sent is None:
+            return Trajectory, tuple(getattr(self, field.name) for field in fields(Trajectory))
+        return PackedTrajectory, (self.task, *sent)
+
+    def sent(self) -> tuple[bytes, bytes] | None:
+        """What it was made of; None: another thread has just unpacked it."""
+        found: tuple[bytes, bytes] | None = self.__dict__.get("_sent")
+        return found
 
     def _unpack(self) -> None:
         """Become an ordinary trajectory."""
-        own = self.__dict__
-        sent = own.get("_sent")
-        if sent is None:  # another thread was faster
+        own, sent = self.__dict__, self.sent()
+        if sent is None:
             return
-        segments, turns, closing, rewards = pickle.loads(zlib.decompress(sent[1]))
-        own.update(segments=[_unpacked(*one) for one in segments], turns=turns, closing=closing, rewards=rewards)
+        segments, *others = pickle.loads(zlib.decompress(sent[1]))
+        own.update(zip(_INSIDE, ([_unpacked(*one) for one in segments], *others), strict=True))
         object.__setattr__(self, "__class__", Trajectory)
-        own.pop("_tally", None)
-        own.pop("_sent", None)
+        for name in ("_tally", "_sent", "_place"):
+            own.pop(name, None)
 
 
 @tally.register

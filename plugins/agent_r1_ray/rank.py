@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import ray
 import torch
@@ -21,7 +21,9 @@ from torch.distributed import TCPStore
 from agent_r1_core.assembly.components import make_learner
 from agent_r1_core.learning.learner import CapturedState
 from agent_r1_core.learning.ranks import ONE_RANK, Ranks
+from agent_r1_ray.direct import Publisher
 from agent_r1_ray.remote import here
+from agent_r1_ray.stored import received
 from agent_r1_ray.weights import in_parts
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.learning.update import Update
     from agent_r1_core.trajectory import Group
+    from agent_r1_ray.direct import Share
     from agent_r1_ray.spec import WorkerSpec
     from agent_r1_ray.weights import Arrays
 
@@ -48,6 +51,8 @@ class LearnerActor:
         self._learner: Learner | None = None
         self._store: TCPStore | None = None
         """Where the ranks meet, on the first one."""
+        self._publisher: Publisher | None = None
+        """Makes weights readable by NIXL, once they are wanted so."""
         self._captured: dict[int, CapturedState] = {}
         self._disk: ProcessGroup | None = None
         """The ranks once more, for writing while they learn; None: there is one."""
@@ -78,8 +83,9 @@ class LearnerActor:
         self._disk = torch.distributed.new_group(backend="gloo", timeout=_TIMEOUT) if size > 1 else None
         self._learner = make_learner(blueprint, ranks)
 
-    def update(self, groups: Sequence[Group], step: int) -> Update | None:
-        """Learn from the groups of a step."""
+    def update(self, sent: Any, step: int) -> Update | None:
+        """Learn from the groups of a step, a parcel."""
+        groups: list[Group] = received(sent)
         update = self._made.update(groups, step)
         if self._spec.hardware.device == "cuda":
             torch.cuda.empty_cache()  # for an engine on the same card
@@ -101,6 +107,13 @@ class LearnerActor:
         else:
             deque(weights, maxlen=0)
         yield None
+
+    def publish(self, slot: int) -> Share:
+        """Copy this rank's rows of the weights, in the precision of the engines, into its buffer of this number."""
+        if self._publisher is None:
+            dtype = self._spec.hardware.dtype
+            self._publisher = Publisher(lambda: self._made.policy.each_share(dtype), dtype)
+        return self._publisher.publish(slot)
 
     def save_policy(self, folder: Path) -> None:
         """Write the policy, the first rank for all."""

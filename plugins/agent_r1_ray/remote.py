@@ -95,6 +95,11 @@ def here() -> tuple[str, str, int]:
     return ray.util.get_node_ip_address(), ray.get_runtime_context().get_node_id(), os.getpid()
 
 
+def on_this_machine() -> NodeAffinitySchedulingStrategy:
+    """Where a task, or an actor, is to run."""
+    return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+
+
 def end(actor: ActorHandle[Any] | None, place: Place | None) -> None:
     """End an actor, whatever it does; never raises."""
     try:

@@ -16,9 +16,11 @@ from ray.exceptions import ObjectLostError
 from agent_r1_core.assembly.local_roles import local_rollouts
 from agent_r1_core.errors import LearnerLost
 from agent_r1_ray.crew import Crew
+from agent_r1_ray.direct import Published, Share, Weights
 from agent_r1_ray.host import RolloutHost
-from agent_r1_ray.jobs import Job, Report
-from agent_r1_ray.remote import Place, answer, answer_of_living, end, here, placed
+from agent_r1_ray.jobs import Job, Report, WorkerLost
+from agent_r1_ray.relay import Call, direct
+from agent_r1_ray.remote import ROOM, Place, answer_of_living, end, here, placed
 from agent_r1_ray.spec import WorkerSpec
 from agent_r1_ray.weights import to_tensors
 
@@ -40,6 +42,8 @@ class RolloutActor:
         self._host: RolloutHost | None = None
         self._facts: dict[str, dict[str, Any]] | None = None
         """Those of its tools; None until it has started."""
+        self._weights = Weights()
+        self._reading = asyncio.Lock()
 
     def place(self) -> tuple[str, str, int]:
         """Where it runs."""
@@ -70,6 +74,12 @@ class RolloutActor:
         """Serve these weights."""
         await self._started.load_weights(to_tensors(parts), version)
 
+    async def read_weights(self, version: int, shares: Sequence[Share]) -> None:
+        """Serve the weights that the learner workers hold."""
+        async with self._reading:
+            weights = await asyncio.to_thread(self._weights.read, shares, version)
+            await self._started.load_weights(weights, version)
+
     async def rest(self) -> None:
         """Free memory."""
         await self._started.rest()
@@ -91,16 +101,22 @@ class RolloutActor:
 
 
 class RayWorker:
-    """The handle of a rollout worker's actor."""
+    """The handle of a rollout worker's actor.
 
-    def __init__(self, number: int, spec: Any, placement: Placement, crew: Crew) -> None:
+    Args:
+        call: calls the actor's methods, once it has started.
+    """
+
+    def __init__(self, number: int, spec: Any, placement: Placement, crew: Crew, call: Call = direct) -> None:
         self.name = f"rollout worker {number}"
+        self._call = call
         self._number, self._spec, self._placement, self._crew = number, spec, placement, crew
         self._actor: ActorHandle[Any] | None = None
         self._place: Place | None = None
         self._started = False
-        self._orders: set[asyncio.Future[Any]] = set()
-        """Calls under way that change what the worker does; Ray may begin later ones before them."""
+        self._orders: dict[asyncio.Future[Any], Published | None] = {}
+        """Calls under way that change what the worker does, each with what it reads; Ray may begin later ones before
+        them."""
 
     @property
     def place(self) -> str:
@@ -118,36 +134,43 @@ class RayWorker:
             self._actor = remote.options(max_concurrency=_CALLS, **options).remote(self._spec)
             self._place = await placed(self._running)
         facts: dict[str, dict[str, Any]] = await answer_of_living(self._running, self._running.start.remote())
+        try:
+            await asyncio.wait_for(self._call(self._running, "place"), ROOM)  # a relay may still start
+        except TimeoutError:
+            raise WorkerLost(f"the process that calls it has not answered for {ROOM:g} seconds") from None
         self._started = True
         return facts
 
     async def submit(self, jobs: Sequence[Job]) -> None:
         """Begin to play."""
-        await self._order(self._running.submit.remote(jobs))
+        await self._order("submit", jobs)
 
     async def report(self, gather: float, most: int) -> Report:
         """What has happened since the last report."""
-        report: Report = await answer(self._running.report.remote(gather, most))
+        report: Report = await self._call(self._running, "report", gather, most)
         return report
 
     async def load_weights(self, weights: Any, version: int) -> None:
-        """Serve these weights, the references of their parts.
+        """Serve these weights, published ones or the references of their parts.
 
         Raises:
-            LearnerLost: they are gone with the machine that held them.
+            LearnerLost: they are gone with the process or the machine that held them.
         """
+        if isinstance(weights, Published):
+            await self._order("read_weights", version, weights.shares, reads=weights)
+            return
         try:
-            await self._order(self._running.load_weights.remote(version, *weights))
+            await self._order("load_weights", version, *weights)
         except ObjectLostError:
             raise LearnerLost(f"the machine that held the weights of step {version} is gone") from None
 
     async def rest(self) -> None:
         """Free memory."""
-        await self._order(self._running.rest.remote())
+        await self._order("rest")
 
     async def cancel(self, jobs: Sequence[int]) -> None:
         """Stop jobs."""
-        await self._order(self._running.cancel.remote(jobs))
+        await self._order("cancel", jobs)
 
     async def close(self) -> None:
         """Leave the process to the crew, at rest; one that still starts goes on with that."""
@@ -155,7 +178,7 @@ class RayWorker:
             return
         if self._started:
             await asyncio.gather(*self._orders, return_exceptions=True)
-            await answer(self._actor.hand_over.remote())
+            await self._call(self._actor, "hand_over")  # behind reports that are on their way
         self._crew.keep(self._number, self._actor, self._place)
         self._actor = None
 
@@ -165,11 +188,12 @@ class RayWorker:
             end(self._actor, self._place)
             self._actor = None
 
-    async def _order(self, reference: Any) -> None:
-        """Wait for a call; one whose caller is cancelled counts as under way until it has ended."""
-        order = asyncio.ensure_future(answer(reference))
-        self._orders.add(order)
-        order.add_done_callback(self._orders.discard)
+    async def _order(self, method: str, *arguments: Any, reads: Published | None = None) -> None:
+        """Call a method; if the caller is cancelled, the call counts as under way until it has ended."""
+        call = self._call if reads is None else direct  # a relay would keep what is read
+        order = asyncio.ensure_future(call(self._running, method, *arguments))
+        self._orders[order] = reads
+        order.add_done_callback(self._orders.pop)
         await asyncio.shield(order)
 
     @property

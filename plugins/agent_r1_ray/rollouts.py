@@ -18,6 +18,7 @@ from agent_r1_core.rollout.plan import plan_episodes
 from agent_r1_core.rollout.result import CallCounts, RolloutResult
 from agent_r1_core.work import working
 from agent_r1_ray.dispatcher import Dispatcher
+from agent_r1_ray.relay import WORKERS, Relay, direct
 from agent_r1_ray.rollout_worker import RayWorker
 from agent_r1_ray.weights import in_parts
 from agent_r1_ray.writer import Writer
@@ -46,8 +47,10 @@ class RayRollouts:
         self, blueprint: Blueprint, spec: Any, placement: Placement, crew: Crew, note: Callable[[str], None]
     ) -> None:
         config = blueprint.resolved.config
+        self._relays = [Relay(spec) for _ in range(round(placement.players / WORKERS))]
+        calls = [relay.call for relay in self._relays] or [direct]
         self._dispatcher = Dispatcher(
-            lambda number: RayWorker(number, spec, placement, crew),
+            lambda number: RayWorker(number, spec, placement, crew, calls[number % len(calls)]),
             placement.players,
             config.engine.config.max_episodes,
             config.deterministic,
@@ -104,7 +107,7 @@ class RayRollouts:
         await self._dispatcher.rest()
 
     async def load_weights(self, weights: Any, version: int) -> None:
-        """Serve these weights: those of a learner on Ray, or tensors of this process."""
+        """Serve these weights: those of learner workers, or tensors of this process."""
         parts = weights
         if isinstance(weights, Mapping):
             parts = await asyncio.to_thread(lambda: [ray.put(one) for one in in_parts(weights.items(), self._dtype)])
@@ -133,3 +136,5 @@ class RayRollouts:
         with suppress(RunError):  # `written` is there for whoever wants to know
             await self.written()
         await self._dispatcher.close()
+        for relay in self._relays:
+            relay.close()

@@ -28,12 +28,12 @@ class RaySite:
     """Where the roles of a run are: on a cluster. Its rollout workers outlive a lost learner, and end in `close`."""
 
     def __init__(
-        self, settings: DistributedConfig, cluster: Cluster, note: Callable[[str], None], learning: bool
+        self, settings: DistributedConfig, cluster: Cluster, note: Callable[[str], None], learning: bool, direct: bool
     ) -> None:
         from agent_r1_ray.cluster import Placement
         from agent_r1_ray.crew import Crew
 
-        self._settings, self._note, self._learning = settings, note, learning
+        self._settings, self._note, self._learning, self._direct = settings, note, learning, direct
         self._placement = Placement(settings, cluster)
         self._crew = Crew()
 
@@ -77,7 +77,7 @@ class RaySite:
             return rollouts, None
         if not self._settings.learner_workers:
             return rollouts, LocalLearner(make_learner(blueprint))
-        learner: LearnerRole = RayLearner(blueprint, spec, self._placement)
+        learner: LearnerRole = RayLearner(blueprint, spec, self._placement, self._direct)
         return rollouts, learner
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ def ray_site(
         learning: False: nobody learns, so that nothing is kept free for it.
 
     Raises:
-        ConfigError: there is no such cluster, or it is too small.
+        ConfigError: there is no such cluster, it is too small, or NIXL is wanted and does not start.
     """
     from agent_r1_ray.cluster import connected
     from agent_r1_ray.lifeline import Lifeline
@@ -110,10 +110,31 @@ def ray_site(
             f"{sum(cluster.machines):g} CPUs, {cluster.gpus:g} GPUs) for {settings.rollout_workers} rollout and "
             f"{settings.learner_workers} learner workers"
         )
-        site = RaySite(settings, cluster, note, learning)
+        direct = bool(settings.learner_workers) and _direct(settings.weights, note)
+        site = RaySite(settings, cluster, note, learning, direct)
         lifeline = Lifeline(lost, learning, joined=settings.address is not None)
         try:
             yield site
         finally:
             site.close()
             lifeline.close()
+
+
+def _direct(wanted: str, note: Callable[[str], None]) -> bool:
+    """Whether new weights travel by NIXL.
+
+    Raises:
+        ConfigError: it is wanted, and does not start everywhere.
+    """
+    if wanted != "nixl":
+        return False
+    from agent_r1_ray.direct import refusal
+
+    refused = refusal()
+    if refused is not None:
+        raise ConfigError(
+            f"distributed.weights is nixl, which does not start: {refused}; `pip install 'agent-r1[nixl]'` on every "
+            "machine, or set distributed.weights=store"
+        )
+    note("rollout workers read new weights from the learner workers by NIXL")
+    return True

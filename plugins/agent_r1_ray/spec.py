@@ -30,6 +30,7 @@ from agent_r1_core.plugins import PluginStatus
 from agent_r1_core.plugins.trust import Trust
 
 if TYPE_CHECKING:
+    from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.contracts.tool import Tool
     from agent_r1_core.rollout.examples import Examples
     from agent_r1_core.runs.checkpoint import Checkpoint
@@ -81,15 +82,7 @@ class WorkerSpec:
         """
         kernels.switch(self.config["kernels"])
         apply(self.hardware, bool(self.config["deterministic"]))
-        paths = {path: _placed(path, content) for path, content in self.files.items()}
-        config = {**self.config, "plugins": [paths.get(path, path) for path in self.config["plugins"]]}
-        disabled = [plugin["name"] for plugin in self.plugins if plugin["status"] == PluginStatus.DISABLED]
-        with TemporaryDirectory(prefix="agent-r1-") as folder:
-            file = Path(folder, "config.yaml")
-            file.write_text(dump(config), encoding="utf-8")
-            resolved = load_config(
-                file, disabled=disabled, training=self.learning, trust=Trust(named=True), recorded=self.plugins
-            )
+        resolved = self._resolved()
         idle = () if self.learning else ("algorithm", "trackers", *unused_sets(resolved.config, self.stages))
         resolved.check_available(idle)
         differences = resolved.registry.check_same(self.plugins)
@@ -111,6 +104,22 @@ class WorkerSpec:
             wrap_tool=self.wrap_tool,
             examples=self.examples,
         )
+
+    def load_plugin_files(self) -> None:
+        """Import the plugin files, for a process that only passes on what may hold values of their classes."""
+        if self.files:
+            self._resolved()
+
+    def _resolved(self) -> ResolvedConfig:
+        paths = {path: _placed(path, content) for path, content in self.files.items()}
+        config = {**self.config, "plugins": [paths.get(path, path) for path in self.config["plugins"]]}
+        disabled = [plugin["name"] for plugin in self.plugins if plugin["status"] == PluginStatus.DISABLED]
+        with TemporaryDirectory(prefix="agent-r1-") as folder:
+            file = Path(folder, "config.yaml")
+            file.write_text(dump(config), encoding="utf-8")
+            return load_config(
+                file, disabled=disabled, training=self.learning, trust=Trust(named=True), recorded=self.plugins
+            )
 
     def _model(self, name: str) -> ModelSource:
         """The model: in the folder that the command found, else wherever its name leads here."""

@@ -15,6 +15,7 @@ from agent_r1_replay.rescoring import rescored
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.task_sets import Note
+    from agent_r1_core.contracts.token_numbers import TokenNumbers
     from agent_r1_core.trajectory import Trajectory
     from agent_r1_replay.opened import OpenedRun
     from agent_r1_replay.recorded import Numbers
@@ -29,6 +30,8 @@ class Alternative:
     recorded: list[Numbers]
     """What the run's update knew of the tokens, by trajectory."""
     derived: list[Numbers]
+    known: TokenNumbers
+    """Those, as a file takes them."""
     advantages: AdvantageDifferences
     returns: tuple[float, float]
     """Mean return of the sampled episodes, with the run's rewards and with the others."""
@@ -69,7 +72,7 @@ def derive_otherwise(opened: OpenedRun, steps: Iterable[int], note: Note) -> Ite
         recorded = opened.record(step)
         then = now = recorded.trajectories
         if rescores:
-            now = run_async(rescored(then, opened.changed, names))
+            now = run_async(rescored(then, opened.changed, names, other.policy))
         first, second = own.derive(then, step), other.derive(now, step)
         for text in number_differences(recorded.numbers, first.numbers):
             note(f"derived as the run did, step {step} has other {text}")
@@ -78,6 +81,7 @@ def derive_otherwise(opened: OpenedRun, steps: Iterable[int], note: Note) -> Ite
             now,
             first.numbers,
             second.numbers,
+            second.known,
             AdvantageDifferences.of(now, first.numbers, second.numbers),
             (_mean_return(then), _mean_return(now)),
             metric_differences(first.metrics, second.metrics),

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from agent_r1_core.assembly.assembly import assemble_learner
+from agent_r1_core.contracts.reward import SamplingPolicy
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.learning.selection import Selection
 from agent_r1_core.learning.state import read_state
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from agent_r1_core.assembly.task_sets import Note
     from agent_r1_core.chat import ChatTokenizer
     from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.contracts.token_numbers import TokenNumbers
+    from agent_r1_core.learning.forward import Family
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.runs.checkpoint import Checkpoint
     from agent_r1_core.runs.run import Run
@@ -42,6 +45,8 @@ class Derived:
 
     numbers: list[Numbers]
     """One for each trajectory."""
+    known: TokenNumbers
+    """The same, as a file takes them."""
     metrics: dict[str, float]
     gradient: dict[str, Tensor]
     """By parameter: the clipped gradients of all optimiser steps of the policy, added up; empty where it took none."""
@@ -66,6 +71,15 @@ class Deriver:
         self.learner, self.tokenizer = assemble_learner(resolved, checkpoint, critic_anew, note)
         self._selection = Selection(self.learner.algorithm, resolved.config.training)
 
+    @property
+    def policy(self) -> SamplingPolicy:
+        """As it is before its next update, for rewards that ask it."""
+
+        async def score(families: Sequence[Family]) -> list[list[list[float]]]:
+            return [family.tolist() for family in self.learner.score(families)]
+
+        return SamplingPolicy(score, self.tokenizer.decode)
+
     def derive(self, trajectories: Sequence[Trajectory], step: int) -> Derived:
         """Learn from the trajectories of a step, baselines among them; the weights move."""
         groups = groups_of(trajectories)
@@ -77,7 +91,7 @@ class Deriver:
             for trajectory in trajectories
         ]
         chosen = self._selection.filter_metrics(groups, kept)
-        return Derived(numbers, {**update.metrics, **chosen}, gradient)
+        return Derived(numbers, update.numbers, {**update.metrics, **chosen}, gradient)
 
     def other_weights(self, policy: Path, checkpoint: Checkpoint | None) -> list[str]:
         """Names of tensors that differ from those of a policy's folder and of the checkpoint that it is in, if it is

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 _ENDS = (
     "status", "reason", "answer", "bootstrap", "reward", "rewards", "seed", "attempts", "examples", "repeated_turns",
+    "hinted",
 )  # fmt: skip
 _TURNS = ("text", "finish", "reward", "rewards", "state_key", "versions", "purpose")
 

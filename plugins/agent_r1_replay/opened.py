@@ -102,6 +102,8 @@ class OpenedRun:
         algorithm = self.changed.make("algorithm", block)
         if algorithm.needs_greedy_baseline() and not any(one.baseline for one in recorded.trajectories):
             raise ConfigError(f"{block.name} compares with greedy baselines, and step {step} has recorded none")
+        if algorithm.hint() not in (None, self.own.make("algorithm", self.own.config.algorithm).hint()):
+            raise ConfigError(f"the hint that a teacher of {block.name} reads is in no record but of a run that had it")
         demonstrated = {one.demonstrated is not None for one in recorded.trajectories}
         imitates = algorithm.demonstrations() is not None
         if demonstrated - {imitates}:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent_r1_cli.output import print_json, print_table, show
+from agent_r1_cli.output import print_json, print_table, say, show
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, TrustFiles, trust_as
 from agent_r1_cli.recipe_arguments import check_overrides
 
@@ -38,6 +38,9 @@ def replay(
         int | None,
         typer.Option("--until", metavar="M", min=1, help="Play nothing: learn from the records of steps N to M."),
     ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep what is derived otherwise in the run, for `agent-r1 view`.")
+    ] = False,
     as_json: AsJson = False,
     plugin: PluginFiles = None,
     disable_plugin: DisabledPlugins = None,
@@ -53,12 +56,12 @@ def replay(
 
     Without keys it says what is not as it was recorded, bit for bit; the exit code is 1 if anything is. With keys it
     derives advantages and update from the recorded episodes, without rollouts, and says what they change. The run is
-    only read; it needs the checkpoint of the step before.
+    only read, but for --keep; it needs the checkpoint of the step before.
     """
     from agent_r1_cli.display import TrainDisplay
 
     steps = range(step, (until or step) + 1)
-    _check_options(overrides, sample, update, until, steps)
+    _check_options(overrides, sample, update, until, steps, keep)
     with TrainDisplay("loading torch and the model ...") as display, ExitStack() as stack:
         from agent_r1_replay.opened import OpenedRun
 
@@ -72,12 +75,17 @@ def replay(
             disabled=disable_plugin or (),
             trust=trust_as(trust, display),
         )
+        kept: Path | None = None
         repetitions: list[Repetition] = []
         alternatives: list[Alternative] = []
         if overrides:
             from agent_r1_replay.alternative import derive_otherwise
 
             alternatives += derive_otherwise(opened, steps, display.note)
+            if keep:
+                from agent_r1_replay.kept import keep as keep_in
+
+                kept = keep_in(opened.run, overrides, alternatives)
         else:
             from agent_r1_replay.repeating import repeat
 
@@ -90,12 +98,14 @@ def replay(
             _show_repetition(repetition)
         for alternative in alternatives:
             _show_alternative(alternative)
+        if kept is not None:
+            say(f"kept in {kept}; the tokens of an episode in `agent-r1 view {run}` show both advantages")
     if not all(one.equal for one in repetitions):
         raise typer.Exit(1)
 
 
 def _check_options(
-    overrides: list[str] | None, sample: int | None, update: bool, until: int | None, steps: range
+    overrides: list[str] | None, sample: int | None, update: bool, until: int | None, steps: range, keep: bool
 ) -> None:
     """Refuse options that would do nothing, and arguments that are no overrides."""
     check_overrides(overrides or ())
@@ -105,6 +115,8 @@ def _check_options(
         )
     if overrides and update:
         raise typer.BadParameter("with KEY=VALUE nothing is played anyway; leave it out", param_hint="--update")
+    if keep and not overrides:
+        raise typer.BadParameter("without KEY=VALUE the update is the run's own; leave it out", param_hint="--keep")
     if not steps:
         raise typer.BadParameter("it is a step before --step", param_hint="--until")
 

@@ -21,18 +21,20 @@ from agent_r1_replay.recorded import groups_of
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.contracts.reward import SamplingPolicy
 
 _AT_ONCE = 64
 _ENV = "env"
 
 
 async def rescored(
-    trajectories: Sequence[Trajectory], resolved: ResolvedConfig, old_rewards: Sequence[str]
+    trajectories: Sequence[Trajectory], resolved: ResolvedConfig, old_rewards: Sequence[str], policy: SamplingPolicy
 ) -> list[Trajectory]:
     """Copies of the trajectories with the rewards of a configuration, in their order.
 
     Args:
         old_rewards: the names of the rewards that they were recorded with.
+        policy: the one that sampled them.
 
     Raises:
         EpisodeError: a reward is broken.
@@ -41,7 +43,7 @@ async def rescored(
     own = make_tool_rewards(resolved)
     tools = {name: own.get(name, ToolReward()) for name in named - {_ENV, *old_rewards}}
     rewards, threads = make_rewards(resolved), ThreadPool(_AT_ONCE)
-    scorer, groups = Scorer(rewards, threads, tools), GroupScorer(rewards)
+    scorer, groups = Scorer(rewards, threads, tools), GroupScorer(rewards, policy)
     try:
         scored = [await _rescored(one, scorer, {_ENV, *tools}) for one in trajectories]
         await groups.score(RolloutResult(groups_of(scored)))

@@ -67,4 +67,9 @@ def register_rewards() -> Iterable[RewardSpec]:
             "agent_r1_rewards.reasoning:NewQuery",
             "Process reward: pays for a call that repeats none of the episode, for four at most",
         ),
+        RewardSpec(
+            "thought_effect",
+            "agent_r1_rewards.thoughts:ThoughtEffect",
+            "How much less likely the policy finds an episode's actions after no thoughts, and after other ones",
+        ),
     ]

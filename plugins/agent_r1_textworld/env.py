@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 import uuid
 import zlib
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from agent_r1_core import (
     Action,
@@ -32,10 +33,20 @@ from agent_r1_core import (
 )
 from agent_r1_core.chat import clip_text, split_tagged, without_thinking
 from agent_r1_core.helper import Helper, HelperError, HelperGone
-from agent_r1_textworld.games import game_file
+from agent_r1_textworld.games import OPTIONS, game_file, option_name
 
 _CUT = "the reply was cut off before a command; be shorter"
 _NONE = Markup("no command; write it between <answer> and </answer>")
+_UNREADABLE = (
+    "no game reads this command; write at most 100 characters, all of them printable ASCII, "
+    "and nothing to save, restore, record or quit a game"
+)
+_READABLE = re.compile("[ -~]{1,100}")
+"""Others hang or crash the interpreter, and with it every game of the process."""
+_OF_FILES = re.compile(
+    r"\b(save|restore|restart|quit|q|verify|(no|un)?script|transcrip\w*|recording\w*|replay|commands?)\b", re.IGNORECASE
+)
+"""Words by which a game writes files, or reads those of others, anywhere in a line; it reads nine letters of each."""
 
 
 class TextWorldConfig(EnvConfig):
@@ -45,7 +56,7 @@ class TextWorldConfig(EnvConfig):
 
     python: LocalPath = Field("envs/textworld/bin/python", validate_default=True)
     """The Python of an environment with `textworld` 1.7 or later."""
-    game: str = Field("tw-coin_collector", pattern=r"^[a-z_-]+$")
+    game: str = Field("tw-coin_collector", pattern=r"^[a-z][a-z_-]*$")
     """What `tw-make` makes: `tw-simple`, `tw-coin_collector`, `tw-treasure_hunter`, `tw-cooking` or `custom`."""
     options: dict[str, bool | int | str] = Field(default={"level": 1})
     """Its options as `tw-make` names them, e.g. `{level: 5}`; true for those without a value."""
@@ -59,6 +70,16 @@ class TextWorldConfig(EnvConfig):
     """For making one game, which is kept."""
     seconds: float = Field(30.0, gt=0)
     """For one command."""
+
+    @field_validator("options")
+    @classmethod
+    def _of_games(cls, options: dict[str, bool | int | str]) -> dict[str, bool | int | str]:
+        for name, value in options.items():
+            if option_name(name) not in OPTIONS:
+                raise ValueError(f"may not have {name!r}; the options of games are {', '.join(OPTIONS)}")
+            if isinstance(value, str) and not re.fullmatch(r"\w+", value):
+                raise ValueError(f"may not have {value!r} as {name}; give a word of letters, digits and _")
+        return options
 
 
 @functools.cache
@@ -112,16 +133,16 @@ class TextWorld(ToolEnv):
         seed = abs(task.seed) if task.seed is not None else zlib.crc32(task.id.encode())
         game = game_file(config.python, config.game, config.options, seed, config.making_seconds)
         self._begun = True
-        told = self._ask("begin", game=str(game))
+        told = self._ask("begin", game=str(game.absolute()))
         rules = self.instructions() if config.rules is None else Markup(config.rules)
         return self._shown(told, rules)
 
     def step(self, action: Action) -> Step:
         """Give the game the command between the last `<answer>` tags."""
         answers, _ = split_tagged(without_thinking(action.text), "answer")
-        command = " ".join(answers[-1].split())[:200] if answers else ""
-        if not command:
-            error = _CUT if action.cut else _NONE
+        command = " ".join(answers[-1].split()) if answers else ""
+        if not _READABLE.fullmatch(command) or _OF_FILES.search(command):
+            error = _UNREADABLE if command else _CUT if action.cut else _NONE
             said: Any = Markup.of(["Error: ", error, "."])
             return Step(Observation([{"role": "user", "content": said}]), errors=[error], info={"illegal": 1})
         illegal = command not in self._commands

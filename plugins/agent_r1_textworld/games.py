@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import tempfile
 import threading
@@ -16,6 +17,14 @@ from typing import Any
 from agent_r1_core import EpisodeError, cache_dir
 from agent_r1_core.opening import open_to_write
 
+OPTIONS = (
+    *("level", "rewards", "goal", "test", "recipe", "recipe-seed", "take", "go", "open", "cook", "cut", "drop"),
+    *("split", "world-size", "nb-objects", "theme", "include-adj", "blend-descriptions", "ambiguous-instructions"),
+    *("only-last-action", "blend-instructions", "entity-numbering", "nb-parallel-quests", "quest-length"),
+    *("quest-breadth", "quest-min-length", "quest-max-length", "quest-min-breadth", "quest-max-breadth"),
+    *("quest-min-depth", "quest-max-depth"),
+)
+"""Those that say what game `tw-make` makes; `--third-party` would run a file."""
 _MAKING = threading.Semaphore(os.cpu_count() or 1)
 
 
@@ -44,12 +53,17 @@ def game_file(python: str, game: str, options: Mapping[str, Any], seed: int, sec
     return made
 
 
+def option_name(name: str) -> str:
+    """As `tw-make` writes it."""
+    return name.replace("_", "-")
+
+
 def _words(options: Mapping[str, Any]) -> list[str]:
     """As on the command line of `tw-make`."""
     words = []
     for name, value in options.items():
         if value is not False:
-            words += [f"--{name.replace('_', '-')}"] + ([] if value is True else [str(value)])
+            words += [f"--{option_name(name)}"] + ([] if value is True else [str(value)])
     return words
 
 
@@ -57,11 +71,23 @@ def _make(command: list[str], seed: int, place: Path, seconds: float) -> None:
     command = [*command, "--seed", str(seed), "--output", f"{place}/game.z8", "--silent"]
     passed = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
     try:
-        done = subprocess.run(
-            command, env={**passed, "PYTHONHASHSEED": "0"}, capture_output=True, text=True, timeout=seconds, check=False
-        )
+        code, said = _run(command, {**passed, "PYTHONHASHSEED": "0"}, seconds)
     except subprocess.TimeoutExpired:
         raise EpisodeError(f"tw-make did not make the game of seed {seed} within {seconds:g} seconds") from None
-    if done.returncode != 0 or not (place / "game.z8").exists():
-        last = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
+    if code != 0 or not (place / "game.z8").exists():
+        last = (said.strip().splitlines() or ["it says nothing"])[-1]
         raise EpisodeError(f"tw-make cannot make the game of seed {seed}: {last}; look at env.game and env.options")
+
+
+def _run(command: list[str], environment: Mapping[str, str], seconds: float) -> tuple[int, str]:
+    """Its exit status, and what it wrote as errors; when time is over, all that it started is killed."""
+    null, pipe = subprocess.DEVNULL, subprocess.PIPE
+    with subprocess.Popen(
+        command, env=environment, stdin=null, stdout=null, stderr=pipe, text=True, start_new_session=True
+    ) as process:
+        try:
+            _, said = process.communicate(timeout=seconds)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return process.returncode, said

@@ -48,8 +48,10 @@ class RowCache:
             counts[form] += 1
         empty = torch.empty(0, dtype=dtype, device=device)
         self._held = [empty.view(counts[form], 0, form[0], 0, form[1]) for form in kinds]
-        self._places = 0
+        self.places = 0
         self._slots = 0
+        self.moves = 0
+        """How often its numbers moved to other memory."""
         self._window = slice(0, 0)
         self._index = self._positions = torch.empty(0, dtype=torch.long, device=device)
         self._span = 0
@@ -66,16 +68,17 @@ class RowCache:
 
     def reserve(self, slots: int, places: int) -> None:
         """Make room for `slots` rows of `places` tokens; keeps the contents."""
-        if slots <= self._slots and places <= self._places:
+        if slots <= self._slots and places <= self.places:
             return
         slots = max(slots, self._slots * 5 // 4) if slots > self._slots else self._slots
-        grown = -(-max(places, self._places * 5 // 4) // _PLACES) * _PLACES
-        places = grown if places > self._places else self._places
+        grown = -(-max(places, self.places * 5 // 4) // _PLACES) * _PLACES
+        places = grown if places > self.places else self.places
         for number, old in enumerate(self._held):
             new = old.new_zeros(old.shape[0], slots, old.shape[2], places, old.shape[4])
             new[:, : old.shape[1], :, : old.shape[3]] = old
             self._held[number] = new
-        self._slots, self._places = slots, places
+        self._slots, self.places = slots, places
+        self.moves += 1
 
     def affordable_tokens(self) -> int:
         """Number of tokens that fit in a quarter of the memory that is now free on the cache's device."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from agent_r1_core.devices import on_device
 from agent_r1_transformers.cache import RowCache
+from agent_r1_transformers.graphs import Graphs, rounded_rows, rounded_span
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -44,6 +46,8 @@ class SlotDecoder(Decoder):
     """Base of decoders that keep keys and values: prepares ids, positions and mask for one forward pass."""
 
     cache: RowCache
+    graphs: Graphs | None = None
+    """What records steps that sample, and plays them again; None: nothing does."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -69,10 +73,20 @@ class SlotDecoder(Decoder):
         self._run(first, ids, positions, span, logits=False)
 
     def next_logits(self, contexts: Sequence[Sequence[int]], trunk: int = 0) -> Tensor:
-        span = max(len(context) for context in contexts)
-        self.cache.reserve(len(contexts), span)
-        last = torch.tensor([[context[-1], len(context) - 1] for context in contexts])
-        ids, positions = on_device(last, self._device).split(1, 1)
+        rows, span = len(contexts), max(len(context) for context in contexts)
+        if self.graphs is not None:
+            rows, span, trunk = rounded_rows(rows), rounded_span(span), 0
+        self.cache.reserve(rows, span)
+        last = [[context[-1], len(context) - 1] for context in contexts]
+        last += [[0, 0]] * (rows - len(contexts))  # they write to slots of nobody
+        given, step = on_device(torch.tensor(last), self._device), partial(self._step, span, trunk)
+        if self.graphs is None:
+            return step(given)
+        return self.graphs.run((rows, span), self.cache.moves, given, step)[: len(contexts)]
+
+    def _step(self, span: int, trunk: int, last: Tensor) -> Tensor:
+        """Logits after the last ids, which come with their positions, [rows, 2]."""
+        ids, positions = last.split(1, 1)
         logits = self._run(0, ids, positions, span, logits=True, trunk=trunk)
         assert logits is not None
         return logits

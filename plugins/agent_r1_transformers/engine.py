@@ -26,6 +26,7 @@ from agent_r1_core.errors import EngineError
 from agent_r1_transformers.batch import RunningBatch, StopStrings
 from agent_r1_transformers.cache import Parking
 from agent_r1_transformers.decoder import Decoder, SlotDecoder, WholeDecoder, last_logits
+from agent_r1_transformers.graphs import Graphs
 from agent_r1_transformers.hugging import CachedDecoder, layer_shapes
 from agent_r1_transformers.lean import LeanDecoder, suited_kernels, suits
 from agent_r1_transformers.linear import packs
@@ -56,17 +57,24 @@ class TransformersEngine(ThreadedEngine):
         max_total_tokens: int | None = Field(default=None, ge=1)
         """Most tokens whose keys and values are held at once, running requests first; further requests wait. null: as
         many as fit in a quarter of the free memory, and without limit in deterministic runs."""
+        cuda_graphs: bool = True
+        """Whether a GPU plays recorded steps: several times as fast, for some memory. Models like Llama and Qwen have
+        them."""
 
     def make_backend(self) -> EngineBackend:
         config = self.config
-        return TransformersBackend(config.max_episodes, config.cache_tokens, config.max_total_tokens)
+        limits = config.max_episodes, config.cache_tokens, config.max_total_tokens
+        return TransformersBackend(*limits, config.cuda_graphs)
 
 
 class TransformersBackend(EngineBackend):
     """Generates with a model in this process."""
 
-    def __init__(self, max_rows: int, cache_tokens: int | None, total_tokens: int | None) -> None:
+    def __init__(
+        self, max_rows: int, cache_tokens: int | None, total_tokens: int | None, cuda_graphs: bool = False
+    ) -> None:
         """Limit the rows that run at once, the tokens kept for rows between turns, and the tokens of both together."""
+        self._cuda_graphs = cuda_graphs
         self._max_rows = max_rows
         self._cache_tokens = cache_tokens
         self._total_tokens = total_tokens
@@ -76,6 +84,8 @@ class TransformersBackend(EngineBackend):
         with torch.no_grad():
             self._module = module = load_module(model)
             decoder = choose_decoder(module)
+        if self._cuda_graphs and module.device.type == "cuda" and isinstance(decoder, LeanDecoder):
+            decoder.graphs = Graphs()
         stops = None if model.tokenizer is None else StopStrings(model.tokenizer)
         if self._total_tokens is None and decoder.cache is not None and not model.deterministic:
             self._total_tokens = decoder.cache.affordable_tokens()
@@ -127,7 +137,7 @@ class TransformersBackend(EngineBackend):
 
 def choose_decoder(module: PreTrainedModel) -> Decoder:
     """The lean decoder if it supports the model, else the cached one, else whole contexts with a warning."""
-    why = "its layers keep something other than the keys and values of all tokens"
+    why: str | None = None
     shapes = layer_shapes(module)
     if shapes is not None:
         factories: list[Callable[[], SlotDecoder]] = [lambda: CachedDecoder(module, shapes)]
@@ -144,13 +154,15 @@ def choose_decoder(module: PreTrainedModel) -> Decoder:
                 why = f"a trial with a ragged cache failed ({type(error).__name__}: {error})"
                 continue
             if gap <= _TOLERANCE[module.dtype]:
+                if why is not None:
+                    logger.warning("%s is decoded in a slower way, because %s", type(module).__name__, why)
                 return decoder
             why = f"a trial with a ragged cache gave other logits (relative difference {gap:.2g})"
     logger.warning(
         "The transformers engine keeps no cache for %s, because %s: every step reads the whole context anew, which is "
         "right but slow",
         type(module).__name__,
-        why,
+        why or "its layers keep something other than the keys and values of all tokens",
     )
     return WholeDecoder(module)
 

@@ -142,7 +142,7 @@ class LeanDecoder(SlotDecoder):
         """What computes the attention of each layer, up to its output, in this pass."""
         rows, new = positions.shape
         span = int(mask.shape[-1])
-        self._extend_tables(span)
+        self._extend_tables()
         if self._kernels is not None and new == 1:
             return partial(self._attend_by_kernel, self._kernels, positions[:, 0].contiguous(), trunk)
         trunk = trunk if trunk_pays(rows, trunk, span, positions.device) else 0
@@ -188,10 +188,11 @@ class LeanDecoder(SlotDecoder):
         mixed = mixed.reshape(rows, heads, new, self._width).transpose(1, 2)
         return layer.out(mixed.reshape(rows, new, heads * self._width))
 
-    def _extend_tables(self, span: int) -> None:
-        if span > self._cos.shape[0]:
-            places = torch.arange(-(-span // _TABLE) * _TABLE, device=self._cos.device)[None]
-            cos, sin = self._rotary(self._cos, places)
+    def _extend_tables(self) -> None:
+        """Cover all places of the cache, so that the tables move with it."""
+        if self.cache.places > self._cos.shape[0]:
+            places = torch.arange(-(-self.cache.places // _TABLE) * _TABLE, device=self._cos.device)
+            cos, sin = self._rotary(self._cos, places[None])
             self._cos, self._sin = cos[0], sin[0]
 
     def _angles(self, positions: Tensor) -> tuple[Tensor, Tensor]:

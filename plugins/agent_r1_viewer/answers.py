@@ -22,7 +22,7 @@ from agent_r1_viewer.episode_answer import (
     tokens_answer,
 )
 from agent_r1_viewer.opened_runs import OpenedRun, OpenedRuns
-from agent_r1_viewer.reading.episode import read_episode, read_trajectory_rows
+from agent_r1_viewer.reading.episode import read_episode, read_trajectory_rows, with_replay
 from agent_r1_viewer.reading.episode_rows import read_groups, read_places, read_rows
 from agent_r1_viewer.reading.evaluation_matrix import read_matrix
 from agent_r1_viewer.remarks import Remarks
@@ -143,6 +143,8 @@ class Answers:
         if row is None or row < 0:
             raise NotFound("an episode has a number; choose one from its step")
         episode = read_episode(path, row)
+        if "step" in values:
+            episode = with_replay(episode, run.file("replays", path.name))
         match wanted:
             case "tokens":
                 start = _number(query, "from") or 0

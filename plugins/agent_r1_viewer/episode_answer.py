@@ -87,6 +87,7 @@ def episode_answer(episode: Episode, texts: TokenTexts | None) -> dict[str, Any]
             "advantages": episode.advantages is not None,
             "learner": episode.learner_logprobs is not None,
             "values": episode.values is not None,
+            "replayed": None if episode.replayed is None else shortened(", ".join(episode.replayed.changed)),
             "version": any(turn.versions for turn in one.turns),
         },
     }
@@ -146,6 +147,7 @@ def tokens_answer(
         "mask": mask,
         "logprob": _where_sampled(_known(found.logprobs, span, len(ids)), mask),
         "advantage": _known(episode.advantages, joined, len(ids)),
+        "replayed": _known(None if episode.replayed is None else episode.replayed.advantages, joined, len(ids)),
         "learner": _where_sampled(_known(episode.learner_logprobs, joined, len(ids)), mask),
         "value": _known(episode.values, joined, len(ids)),
         "version": _versions(one, segment, found)[span],

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from agent_r1_core import Work, working
 from agent_r1_core.opening import check_folder, open_to_read, read_json
 from agent_r1_wiki_search.corpus import corpus_hash
+from agent_r1_wiki_search.library import bm25s, frequent_words
 from agent_r1_wiki_search.searcher import Hit
 
 if TYPE_CHECKING:
@@ -47,10 +48,8 @@ class Words:
 
     def of_query(self, text: str) -> list[str]:
         """The words of a query, without frequent ones (`of`, `the`) unless it has no others."""
-        from bm25s.stopwords import STOPWORDS_EN
-
         words = self(text)
-        return [word for word in words if word not in STOPWORDS_EN] or words
+        return [word for word in words if word not in frequent_words()] or words
 
     def __call__(self, text: str) -> list[str]:
         folded = unicodedata.normalize("NFKD", text.casefold())
@@ -112,8 +111,6 @@ def open_bm25(passages: Sequence[Passage], words: Words, cache_dir: str, origin:
 
 
 def _build(passages: Sequence[Passage], words: Words) -> Any:
-    import bm25s
-
     numbers: dict[str, int] = {}
     with working("splitting passages into words", len(passages), unit="passages") as work:
         texts = []
@@ -123,7 +120,7 @@ def _build(passages: Sequence[Passage], words: Words) -> Any:
     if not numbers:
         # bm25s cannot index a corpus without words; no query contains this one, since it has no word characters.
         numbers, texts = {"\n": 0}, [[0] for _ in texts]
-    bm25 = bm25s.BM25(method="lucene", backend="numpy")
+    bm25 = bm25s().BM25(method="lucene", backend="numpy")
     with working("indexing by BM25", unit="passages") as work:
         bm25.index((_Shown(work, texts), numbers), show_progress=False)
     return bm25
@@ -162,14 +159,12 @@ def _store(bm25: Any, folder: Path) -> None:
 
 def _load(folder: Path) -> Any:
     """The stored index, or None if there is none or it is damaged."""
-    import bm25s
-
     try:
         manifest = read_json(folder / _MANIFEST)
         if not manifest or any(_checksum(folder / name) != checksum for name, checksum in manifest.items()):
             raise ValueError("a checksum differs")
         check_folder(folder)
-        return bm25s.BM25.load(folder, show_progress=False, verbosity=0)
+        return bm25s().BM25.load(folder, show_progress=False, verbosity=0)
     except FileNotFoundError:
         return None
     except Exception as error:  # whatever a damaged file makes numpy, json or bm25s raise
@@ -179,9 +174,7 @@ def _load(folder: Path) -> Any:
 
 def _key(corpus: str, words: Words) -> str:
     """The name of the index of a corpus in the cache."""
-    import bm25s
-
-    return blake2b(f"{bm25s.__version__} {words.key} {corpus}".encode(), digest_size=16).hexdigest()
+    return blake2b(f"{bm25s().__version__} {words.key} {corpus}".encode(), digest_size=16).hexdigest()
 
 
 def _checksum(file: Path) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 from agent_r1_core import working
 from agent_r1_core.opening import check_folder, check_inside, check_links, read_json
+from agent_r1_wiki_search.library import frequent_words
 from agent_r1_wiki_search.packages import require
 from agent_r1_wiki_search.passages import Passages
 from agent_r1_wiki_search.searcher import Hit
@@ -120,10 +121,8 @@ class TantivySearcher:
         return [Hit(self._passages[number], -score) for score, number in best]
 
     def _of_query(self, query: str) -> list[str]:
-        from bm25s.stopwords import STOPWORDS_EN
-
         plain = self._plain.analyze(query)
-        telling = [word for word in plain if word not in STOPWORDS_EN] or plain
+        telling = [word for word in plain if word not in frequent_words()] or plain
         return self._words.analyze(" ".join(telling))
 
 

@@ -12,12 +12,15 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
 from on_gpu.summary import Result
 
 Words = list[str | Path]
+_AT_ONCE = 8
+"""Tests; each holds a gigabyte of the card."""
 LAST_WORDS = 20.0
 """Seconds that an interrupted part has to write its report."""
 
@@ -39,6 +42,8 @@ def _tests(plan: Plan) -> Words:
     """Only the files that have such tests: others may need packages that this machine lacks."""
     files = [path for path in sorted((plan.root / "tests").rglob("test_*.py")) if "mark.gpu" in path.read_text("utf-8")]
     chosen: Words = ["-m", "gpu", *(["-k", "one_kernel and sizes0"] if plan.tiny else [])]
+    if find_spec("xdist") is not None and (os.cpu_count() or 1) > 2:  # most of their time they compile
+        chosen += ["-n", str(min(os.cpu_count() or 1, _AT_ONCE))]
     found = plan.home / "tests.xml"
     return ["-m", "pytest", "-p", "no:cacheprovider", *chosen, "--device", plan.device, "--junitxml", found, *files]
 

@@ -1,4 +1,4 @@
-"""64 episodes of what may leave something behind leave nothing, although one of them hangs."""
+"""64 tasks of what may leave something behind leave nothing, although one of them hangs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-NAMES = ("harbor", "judge", "mcp/per_episode", "textarena/TicTacToe")
+NAMES = ("harbor", "judge", "judge_comparison", "mcp/per_episode", "textarena/TicTacToe")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -25,7 +25,7 @@ def test_episodes_leave_nothing_behind(name: str) -> None:
 
     world = WORLDS[name]
     with world.beside() as address:
-        found = play(world.given(address, episodes=64, at_once=32))
+        found = play(world.given(address, episodes=64 * world.samples, at_once=32))
     assert (found["why"], found["failed"], found["processes"]) == ([], 0, 0)
     assert found["descriptors"] <= 2
     assert bool(found["hung"]) == bool(world.hangs)

@@ -57,5 +57,9 @@ MASKED = {
 """Those that credit action tokens only; the others are ablations."""
 REWARDED = [name for name, algorithm in ALGORITHMS.items() if algorithm.needs_spread()]
 """Those that credit an action by its rewards, and do not imitate whole episodes."""
-COMPARING = {name: algorithm for name, algorithm in ALGORITHMS.items() if algorithm.compares_samples()}
-"""Those whose advantages compare the episodes of a group."""
+COMPARING = {
+    name: algorithm
+    for name, algorithm in ALGORITHMS.items()
+    if algorithm.compares_samples() and algorithm.hint() is None
+}
+"""Those whose advantages compare the episodes of a group, and are nothing else."""

@@ -28,7 +28,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 """Options under which a context is rewritten at every turn."""
 CONTEXTS: dict[str, str | dict[str, Any]] = {name: name for name in NAMES} | VARIANTS
-every_context = pytest.mark.parametrize("context", list(CONTEXTS))
+every_context = pytest.mark.parametrize(
+    "context", [*NAMES, *(pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS)]
+)
 
 MAX_TOKENS = 800
 ENV = {"max_turns": 6, "max_tokens": MAX_TOKENS}

@@ -135,7 +135,7 @@ def _untied(folder: Path) -> None:
 def _one_kernel(ranks: Ranks) -> Found:
     """On a device for which attention in one kernel is tried out; the CPU stands for it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoder, "_ONE_KERNEL_ON", "cpu")
+        patch.setattr(decoder, "_COMPILED_ON", "cpu")
         patch.setattr(flex_attention, "_validate_device", lambda query, key, value: None)
         return _loaded(ranks, "grpo_kl")
 
@@ -155,6 +155,7 @@ def _updated(ranks: Ranks, name: str, policy: Policy, reference: Policy | None) 
         "gradient": kept.kept[0],
         "weights": weights,
         "half": dict(policy.each_weight("bfloat16")),
+        "shares": {name: (first, rows.clone()) for name, _, first, rows in policy.each_share("bfloat16")},
         "scores": torch.cat(learner.score([([[1, 2, 3]], [[5, 6], [7]]), ([[4], [4, 1]], [[8, 9], [7]])]), 1),
         "saved": _saved(policy),
         "metrics": [_plain(one) for one in metrics],
@@ -224,11 +225,21 @@ def _experts(ranks: Ranks) -> Found:
 OTHERS: dict[str, Callable[[Ranks], Found]] = {
     "long run": _long_run,
     "policy": _policy,
-    "activation checkpointing": partial(_policy, name="ppo_kl", gradient_checkpointing=True),
+    "activation checkpointing": partial(_policy, name="ppo_kl", gradient_checkpointing="full"),
+    "selective checkpointing": partial(_policy, name="ppo_kl", gradient_checkpointing="selective"),
     # Beside the gradient in float32, by one rank.
     "bfloat16": lambda ranks: _policy(ranks, dtype="bfloat16") | {"exact": _policy(ONE_RANK)["gradient"]},
+    "bfloat16 adapters": lambda ranks: (
+        _policy(ranks, lora=LoraSettings(rank=3), dtype="bfloat16")
+        | {"exact": _policy(ONE_RANK, lora=LoraSettings(rank=3))["gradient"]}
+    ),
     "adapters": partial(_policy, lora=LoraSettings(rank=3)),
-    "adapters with activation checkpointing": partial(_policy, lora=LoraSettings(rank=3), gradient_checkpointing=True),
+    "adapters with activation checkpointing": partial(
+        _policy, lora=LoraSettings(rank=3), gradient_checkpointing="full"
+    ),
+    "adapters with selective checkpointing": partial(
+        _policy, lora=LoraSettings(rank=3), gradient_checkpointing="selective"
+    ),
     "gpt2": lambda ranks: _policy(ranks, model=_gpt2_model()),
     "unpackable": _unpackable,
     "experts": _experts,

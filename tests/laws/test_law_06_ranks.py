@@ -85,7 +85,9 @@ def compare_metrics(metrics: list[dict[str, float]], expected: list[dict[str, fl
             assert one[name] == pytest.approx(value, rel=1e-4, abs=1e-4), name
 
 
-@pytest.mark.parametrize(("case", "size"), on_several([one for one in OTHERS if one not in ("long run", "bfloat16")]))
+@pytest.mark.parametrize(
+    ("case", "size"), on_several([one for one in OTHERS if one != "long run" and "bfloat16" not in one])
+)
 def test_every_kind_of_policy_is_that_of_one_rank(case: str, size: int, found: Any) -> None:
     """Its gradient and scores everywhere; the weights after a step, and the saved folder, on the first rank alone."""
     alone, first = found[1][0][case], found[size][0][case]
@@ -103,6 +105,11 @@ def test_every_kind_of_policy_is_that_of_one_rank(case: str, size: int, found: A
     assert all(torch.equal(tensor, first["weights"][name]) for name, tensor in first["saved"].items())
     for rank in found[size]:
         assert all(torch.equal(rank[case]["half"][name], one.bfloat16()) for name, one in first["weights"].items())
+    shares = [rank[case]["shares"] for rank in found[size]]
+    for name, whole in first["half"].items():
+        rows = [share[name][1] for share in shares]
+        assert [share[name][0] for share in shares] == [sum(map(len, rows[:number])) for number in range(size)]
+        assert torch.equal(torch.cat(rows), whole)
 
 
 @pytest.mark.parametrize(("case", "size"), on_several(LOADED))
@@ -124,7 +131,7 @@ def test_off_loading_leaves_the_gradient_alone(case: str, size: int, found: Any)
 
 
 @several
-@pytest.mark.parametrize("case", ["bfloat16"])
+@pytest.mark.parametrize("case", ["bfloat16", "bfloat16 adapters"])
 def test_bfloat16_is_as_coarse_as_on_one_rank(case: str, size: int, found: Any) -> None:
     """Layers travel in bfloat16: another rounding than that of one rank, and no more of it."""
     alone, first = found[1][0][case], found[size][0][case]

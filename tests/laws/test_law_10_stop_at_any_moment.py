@@ -42,7 +42,9 @@ def in_parts(folder: Path, name: str, *stops: int, **options: Any) -> tuple[Run,
     return parts, run_once(folder, f"{name}-whole", stops[-1], **options)
 
 
-@pytest.mark.parametrize("algorithm", ["grpo", "ppo", "remax", "rft"])
+@pytest.mark.parametrize(
+    "algorithm", ["grpo", "ppo", *(pytest.param(name, marks=pytest.mark.slow) for name in ("remax", "rft"))]
+)
 def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(folder: Path, algorithm: str) -> None:
     """Every file of the policies too, although the checkpoint that it was resumed from is gone at the end; and the
     weight of an entropy bonus that rises from step to step."""
@@ -347,6 +349,7 @@ def test_a_checkpoint_that_somebody_reads_is_not_pruned(tmp_path: Path) -> None:
     assert [one.step for one in checkpoints.all()] == [3]
 
 
+@pytest.mark.slow
 def test_kill_minus_nine_at_twenty_random_moments_loses_nothing(folder: Path) -> None:
     """Every third kill hits the beginning of a resume."""
     context = multiprocessing.get_context("forkserver")

@@ -16,7 +16,7 @@ import pytest
 import typer
 from agent_r1_viewer.reading.episode import read_episode, read_trajectory_rows
 from agent_r1_viewer.reading.episode_rows import read_groups, read_places, read_rows
-from hostile_files import COMMANDS, DISGUISES, WITHOUT_RUNS, WRITING, kinds, write_bomb
+from hostile_files import COMMANDS, DISGUISES, SLOW, WITHOUT_RUNS, WRITING, kinds, write_bomb
 from small_run import overrides
 
 from agent_r1_cli.main import build_app
@@ -59,7 +59,9 @@ def test_every_command_is_tried_that_takes_a_run() -> None:
     assert sorted(commands(typer.main.get_command(build_app()))) == sorted([*tried, *WITHOUT_RUNS])
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command", [pytest.param(one, marks=pytest.mark.slow) if one in SLOW else one for one in COMMANDS]
+)
 def test_no_file_makes_a_command_wait_write_or_fall(run: Path, command: str, warm: Path) -> None:
     tried = subprocess.run([warm, HERE / "hostile_files.py", run, command], capture_output=True, text=True, timeout=240)
     results = [json.loads(line) for line in tried.stdout.splitlines() if line.startswith('{"file"')]

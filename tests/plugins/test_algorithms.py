@@ -28,6 +28,7 @@ MASKS = "advantage_mask loss_mask"
         ("maxrl", {}, "samples", "kl_estimator kl_correction normalise_std eps"),
         ("gdpo", {"observation_coef": 0.1}, "every samples", "kl_estimator kl_correction"),
         ("distillation", {"teacher": "tiny"}, "reference every old", "loss_mask"),
+        ("sdar", {}, "old samples", "loss_mask"),
         ("gigpo", {}, "turns samples", "kl_estimator"),
         ("gigpo", {"omega": 0.0, "normalise_std": False}, "samples", "kl_estimator gamma_turn eps"),
         ("remax", {}, "greedy turns", "kl_estimator"),

@@ -18,21 +18,25 @@ from pretended_cuda import COUNTS, Pretended, PretendedCuda, on_pretended, prete
 pretend()
 
 import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
 from algorithms import ALGORITHMS, NAMES  # noqa: E402
 
-from agent_r1_core import EngineModel, Request, Sampling  # noqa: E402
+from agent_r1_core import EngineModel, Request, Sampling, kernels  # noqa: E402
 from agent_r1_core.contracts.training import LoraSettings, TrainingConfig  # noqa: E402
 from agent_r1_core.learning.learner import Learner  # noqa: E402
 from agent_r1_core.learning.lora import add_lora  # noqa: E402
 from agent_r1_core.learning.policy import Policy  # noqa: E402
+from agent_r1_core.learning.ranks import Ranks  # noqa: E402
 from agent_r1_core.testing import random_group, tiny_model, tiny_model_folder  # noqa: E402
 
+kernels.switch(False)
 GROUPS = [random_group(seed) for seed in (1, 2, 3)]
-ALIKE = {"dapo", "distillation", "dr_grpo", "gdpo", "maxrl", "rloo", "starpo", "starpo_s", "tree_grpo"}
+ALIKE = {"dapo", "distillation", "dr_grpo", "gdpo", "maxrl", "rloo", "sdar", "starpo", "starpo_s", "tree_grpo"}
 """Those that compute on the device what another one computes, with other numbers."""
 OPTIONS: dict[str, dict[str, Any]] = {
     "grpo, bfloat16": {"dtype": "bfloat16"},
-    "grpo, gradient checkpointing": {"gradient_checkpointing": True},
+    "grpo, gradient checkpointing": {"gradient_checkpointing": "full"},
+    "grpo, selective checkpointing": {"gradient_checkpointing": "selective"},
     "grpo, LoRA": {"lora": LoraSettings(rank=4)},
 }
 
@@ -67,6 +71,26 @@ def update(algorithm: Any, **options: Any) -> dict[str, Any]:
     return counted | {"difference": float((found - expected).abs().max())}
 
 
+def off_loaded() -> dict[str, Any]:
+    """What an update costs with FSDP2, one rank, whose weights and moments are in main memory."""
+    expected = weights(learn(ALGORITHMS["grpo"], lambda model: model))
+    settings = TrainingConfig(max_tokens_per_microbatch=10**6, skip_without_gradient=False)
+    with tempfile.TemporaryDirectory() as folder, PretendedCuda():
+        dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=0, world_size=1)
+        ranks = Ranks(device="cuda", offload=True)
+        policy = Policy(tiny_model()).shard(ranks)
+        learner = Learner(policy, copy.deepcopy(ALGORITHMS["grpo"]), settings, ranks=ranks)
+        for step in (1, 2):
+            COUNTS.clear()
+            learner.update(GROUPS, step)
+        counted = {"kernels": sum(COUNTS.kernels.values()), "waits": dict(COUNTS.waits)}
+        held = [one.to_local().detach() for one in policy.parameters()]  # type: ignore[attr-defined]
+        dist.destroy_process_group()
+    assert not any(isinstance(one, Pretended) for one in held), "weights stay in main memory"
+    found = torch.cat([one.flatten() for one in held])
+    return counted | {"difference": float((found - expected).abs().max())}
+
+
 def decoding() -> dict[str, Any]:
     """What a step of the embedded engine costs that samples one id for each of four rows."""
     from agent_r1_transformers.engine import TransformersBackend
@@ -88,6 +112,7 @@ def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
         yield name, lambda name=name: update(ALGORITHMS[name])
     for name, options in OPTIONS.items():
         yield name, lambda options=options: update(ALGORITHMS["grpo"], **options)
+    yield "grpo, FSDP2 with cpu_offload", off_loaded
     yield "decoding", decoding
 
 

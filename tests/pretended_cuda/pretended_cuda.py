@@ -14,7 +14,7 @@ import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -282,10 +282,39 @@ def pretended_flex_attention(
     return _Attention.apply(query, key, value, mask, scale)  # type: ignore[no-any-return, no-untyped-call]
 
 
+class Idle:
+    """A stream or an event: what is computed here is done at once."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.device = CUDA
+
+    def record_event(self, *_: Any) -> Idle:
+        return Idle()
+
+    def ready(self, *_: Any) -> None:
+        """Nothing is left to wait for."""
+
+    record = wait = wait_event = wait_stream = synchronize = ready
+
+
+def _pretend_for_fsdp() -> None:
+    """Streams and events do nothing; memory that is freed or taken is that of the numbers."""
+    from torch.distributed.fsdp._fully_shard import _fsdp_param, _fsdp_param_group
+
+    torch.cuda.Stream = torch.cuda.Event = torch.Event = Idle  # type: ignore[assignment, misc]
+    torch.cuda.current_stream = lambda device=None: Idle()  # type: ignore[assignment, return-value]
+    torch.cuda.stream = lambda stream: nullcontext()  # type: ignore[assignment]
+    Tensor.record_stream = lambda self, stream: None  # type: ignore[method-assign]
+    free, take = _fsdp_param.free_storage, _fsdp_param.alloc_storage
+    _fsdp_param.free_storage = lambda tensor: free(_held(tensor))
+    _fsdp_param.alloc_storage = _fsdp_param_group.alloc_storage = lambda tensor: take(_held(tensor))  # type: ignore[attr-defined]
+
+
 def pretend() -> None:
     """Let this process take the device for a real one."""
     from agent_r1_core.learning import attention
 
+    _pretend_for_fsdp()
     torch._C._set_only_lift_cpu_tensors(True)  # type: ignore[attr-defined]
     torch.cuda._lazy_init = lambda: None
     torch.cuda.is_available = torch.cuda.is_bf16_supported = lambda *_, **__: True  # type: ignore[assignment]

@@ -107,6 +107,16 @@ def branched(seed: int = 0) -> list[Group]:
     return groups
 
 
+def hinted(seed: int = 0) -> list[Group]:
+    """`mixed`, of which each group but the second has a hint, longer or shorter than its prompt or within it."""
+    groups, ids = mixed(seed), _drawer(seed + 1)
+    for number, group in enumerate(groups):
+        for trajectory in group.trajectories if number != 1 else []:
+            prompt = trajectory.segments[0].ids[: trajectory.segments[0].prompt_length]
+            trajectory.hinted = [*prompt[:2], *ids(2 * number), *prompt[4:]]
+    return groups
+
+
 def unrewarded(seed: int = 0) -> list[Group]:
     """Two groups, of which the first has no reward at all, neither at a turn nor at the end."""
     ids = _drawer(seed)

@@ -476,20 +476,34 @@ class PlainRemax(PlainAlgorithm):
 
 
 class PlainDistillation(PlainAlgorithm):
-    """On-policy distillation (2306.13649): how much likelier the teacher, the reference, finds each action's token."""
+    """On-policy distillation (2306.13649): how much likelier the teacher, the reference, finds each action's token; or
+    the policy that knows a hint, with SDAR's gate (2605.15155) and GRPO's advantage."""
 
-    OPTIONS: ClassVar = {"teacher": None, "clip_low": 0.2, "clip_high": 0.2}
+    OPTIONS: ClassVar = {
+        "teacher": None,
+        "hint": None,
+        "gate": None,
+        "teacher_coef": 1.0,
+        "reward_coef": 0.0,
+        "clip_low": 0.2,
+        "clip_high": 0.2,
+    }
 
     def needs_reference(self) -> bool:
-        return True
+        return self.teacher is not None or not self.hint
 
     def needs_old(self) -> bool:
         return True
 
     def advantages(self, rows: Sequence[Row]) -> None:
         for row in rows:
+            returns = [other.total for other in rows if other.group == row.group]
+            earned = (row.total - mean(returns)) / (stdev(returns) + 1e-6) if _spread(returns) else 0.0
             for token in row.actions:
-                token.advantage = token.reference - token.old
+                taught = token.reference - token.old
+                if self.gate is not None:
+                    taught = 1 / (1 + math.exp(-self.gate * taught))
+                token.advantage = self.teacher_coef * taught + self.reward_coef * earned
 
     def policy_loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor]) -> Tensor:
         pairs = zip(tokens, logprobs, strict=True)
@@ -561,6 +575,10 @@ REFERENCES: dict[str, tuple[type[PlainAlgorithm], dict[str, Any]]] = {
     "reinforce++": (PlainReinforcePP, {}),
     "remax": (PlainRemax, {}),
     "distillation": (PlainDistillation, {}),
+    "sdar": (
+        PlainDistillation,
+        {"hint": "The answer is {answers}.", "gate": 5.0, "teacher_coef": 0.01, "reward_coef": 1.0},
+    ),
     "rft": (PlainRft, {}),
     "sft": (PlainSft, {}),
     "reinforce_pp_baseline": (PlainReinforcePP, {"baseline": True}),

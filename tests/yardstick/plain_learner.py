@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
@@ -159,6 +159,8 @@ class PlainLearner:
         for row in rows:
             old = self._logprobs(self.policy.weights, row)[0]
             reference = self._logprobs(self.reference, row)[0] if self.algorithm.needs_reference() else old
+            if self.algorithm.options.get("hint"):
+                reference = self._told(row)
             value = self._values(row) if self.algorithm.critic else old
             for token, a, b, c in zip(row.tokens, old, reference, value, strict=False):
                 token.old = token.sampler if self.settings["old_logprobs"] == "engine" else float(a)
@@ -264,6 +266,17 @@ class PlainLearner:
             return step / warmup
         progress = (step - warmup - 1) / (steps - warmup)
         return {"constant": 1.0, "linear": 1 - progress, "cosine": (1 + math.cos(math.pi * progress)) / 2}[schedule]
+
+    def _told(self, row: Row) -> Tensor:
+        """Per token what its teacher finds, who knows the hint; only actions count."""
+        weights = self.reference if self.algorithm.needs_reference() else self.policy.weights
+        if not row.hinted:
+            return self._logprobs(weights, row)[0]
+        self.active.add("hint")
+        first, *others = row.segments
+        begun = next(token.place for token in row.tokens if token.action)
+        told = self._logprobs(weights, replace(row, segments=[row.hinted + first[begun:], *others]))[0]
+        return torch.cat([torch.zeros(begun, dtype=torch.float64), told[len(row.hinted) :]])
 
     def _logprobs(self, weights: Weights, row: Row) -> tuple[Tensor, Tensor]:
         """Per token of the row; 0 at the first of a segment, which nothing predicts."""

@@ -52,6 +52,8 @@ class Row:
     """What it got by each reward that has a name, unweighted."""
     root: int = 0
     """The sample that its tree grew from."""
+    hinted: list[int] = field(default_factory=list)
+    """What a teacher reads up to the first action; empty: what the policy read."""
     greedy: float | None = None
     """The return of the group's greedy baseline."""
 
@@ -93,6 +95,7 @@ def _row(trajectory: Trajectory, group: int) -> Row:
     states = {turn.index: turn.state_key for turn in trajectory.turns}
     row = Row([segment.ids for segment in trajectory.segments], tokens, group, 0.0, trajectory.bootstrap, states)
     row.root = trajectory.sample if trajectory.branched_from is None else trajectory.branched_from
+    row.hinted = trajectory.hinted
     row.total = trajectory.reward + sum(turn.reward for turn in trajectory.turns)
     for turn in trajectory.turns:
         own = [t for t in tokens if t.segment == turn.segment and turn.start <= t.place < turn.stop]

@@ -72,6 +72,7 @@ TAUGHT: dict[str, Any] = {
     **{"teacher": "tiny", "clip_low": 0.1, "clip_high": 0.3},
     **{"loss_mask": False, "aggregation": "constant", "horizon": 37, "entropy_coef": 0.1},
 }
+HINT, HINTED = {"hint"}, hard_rollouts.hinted
 CORRECTED = {"kl_coef": 0.3, "kl_correction": True}
 REJECTED = {"failure", "too_many"}
 OFF_POLICY = MOVING | {"mismatch_mask": "off_policy", "mismatch_low": 0.9}
@@ -175,6 +176,10 @@ CASES = [
     Case("sft-no-mask", "sft", {"loss_mask": False, "aggregation": "constant", "horizon": 37}, acts=set()),
     Case("sft-entropy", "sft", {"entropy_coef": 0.1, "aggregation": "sequence_sum"}, acts=set()),
     Case("distillation", "distillation", TAUGHT, MOVING | {"importance_clip": 1.2}, CLIPS | IMPORTANCE),
+    Case("hint", "distillation", {"hint": "{answers}", "teacher_coef": 0.7}, acts=CLIPS | HINT, draw=HINTED),
+    Case("hint-teacher", "distillation", {"hint": "-", "teacher": "tiny"}, acts=CLIPS | HINT, draw=HINTED),
+    Case("sdar", "sdar", acts=CLIPS | HINT, draw=HINTED),
+    Case("sdar-gate", "sdar", {"teacher_coef": 2.0, "reward_coef": 0.5, "gate": 1.5}, acts=CLIPS | HINT, draw=HINTED),
     Case("one-step", "grpo", settings={"lr": 2e-3}, acts=set(), temperature=1.0),
     Case("engine", "grpo", settings=MOVING | {"old_logprobs": "engine"}, temperature=1.3),
     Case("importance-one-step", "ppo", settings={"importance_clip": 1.1}, acts=IMPORTANCE),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any, ClassVar
 
-from agent_r1_core.contracts.reward import RewardFn
+from agent_r1_core.contracts.reward import RewardFn, SamplingPolicy
 from agent_r1_core.testing.contracts.base import ComponentContract, run, settle
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.trajectory import EndStatus, Trajectory
@@ -17,6 +17,11 @@ ANSWERED = make_trajectory(task=make_task(answers=("2", "two")), answer="2", tex
 WRONG = make_trajectory(task=make_task(answers=("2", "two")), answer="3", texts=["I guess.", "<answer>3</answer>"])
 EMPTY = make_trajectory(task=make_task(answers=("2", "two")), answer="", texts=["I look.", "<answer></answer>"])
 OUT_OF_BUDGET = make_trajectory(status=EndStatus.TRUNCATED, reason="max_turns", texts=["I look.", "I look again."])
+
+
+async def _likelihood(families: Sequence[Any]) -> list[list[list[float]]]:
+    """Less likely the longer prompt and action are."""
+    return [[[-len(one) - len(action) / 8 for one in prompts] for action in actions] for prompts, actions in families]
 
 
 class RewardContract(ComponentContract):
@@ -32,6 +37,8 @@ class RewardContract(ComponentContract):
         """The score, as in a rollout."""
         if reward.scope == "turn":
             return run(settle(reward.score_turn(trajectory.turns[-1], trajectory)))
+        if reward.asks_policy:
+            reward.connect_policy(SamplingPolicy(_likelihood, lambda ids: "".join(map(chr, ids))))
         if reward.scope == "group":
             (score,) = run(settle(reward.score_group([trajectory])))
             return score

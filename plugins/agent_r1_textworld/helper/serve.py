@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 from typing import Any
 
 OUT = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -55,6 +56,13 @@ def end(episode: str) -> None:
 
 
 def main() -> None:
+    """Answer in a folder of its own: some games write where they are."""
+    with tempfile.TemporaryDirectory(prefix="textworld-") as place:
+        os.chdir(place)
+        answer()
+
+
+def answer() -> None:
     does: dict[str, Any] = {"begin": begin, "act": act, "end": end}
     for line in sys.stdin:
         asked = json.loads(line)

@@ -6,11 +6,13 @@ Only its own row is kept in memory: a file of a long-context run is larger than 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from agent_r1_core.errors import RunError
+from agent_r1_core.opening import read_json
 from agent_r1_core.parquet import BoundedParquet
 from agent_r1_core.runs.trajectory_file import naming_damage, parquet_file
 from agent_r1_core.runs.trajectory_row import NUMBERS, trajectory_of
@@ -21,6 +23,16 @@ _BATCH = 16
 """Rows that are decoded at once."""
 _TOKENS = ("ids", "mask", "logprobs", *NUMBERS, "segment_lengths", "prompt_lengths")
 """The columns of tokens."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What `agent-r1 replay --keep` derived otherwise from an episode."""
+
+    changed: Sequence[str]
+    """Keys with their values."""
+    advantages: Sequence[float] | None
+    """As those of an episode."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +53,7 @@ class Episode:
     """The rows of its group, its baseline last."""
     group_samples: Sequence[int]
     """Which samples of the task they are, without the baseline."""
+    replayed: Replayed | None = None
 
 
 def read_episode(path: Path, row: int) -> Episode:
@@ -65,6 +78,21 @@ def read_episode(path: Path, row: int) -> Episode:
             group_rows=() if group is None else (*group.rows, *([] if group.baseline is None else [group.baseline])),
             group_samples=() if group is None else group.samples,
         )
+
+
+def with_replay(own: Episode, path: Path) -> Episode:
+    """The episode, with what a replay kept of it in such a file; without, if it kept nothing, or of other tokens, or
+    what it kept is damaged."""
+    if own.group is None or not path.is_file():
+        return own
+    with suppress(RunError):
+        kept = read_episode(path, own.row)
+        with naming_damage(path.with_suffix(".json")):
+            changed = [str(key) for key in read_json(path.with_suffix(".json"))["changed"]]
+        ids = [[segment.ids for segment in one.trajectory.segments] for one in (own, kept)]
+        if ids[0] == ids[1]:
+            return replace(own, replayed=Replayed(changed, kept.advantages))
+    return own
 
 
 def read_trajectory_rows(path: Path, rows: Sequence[int]) -> list[Trajectory]:

@@ -16,7 +16,7 @@ class TestPlugin(PluginContract):
 
 
 def test_it_looks_up_and_answers():
-    trajectory = play_program([CALL, "Tavelo"], TASK, {{class}})
+    trajectory = play_program([CALL, "<answer>Tavelo</answer>"], TASK, {{class}})
     assert trajectory.answer == "Tavelo"
     assert [call.name for call in trajectory.turns[0].calls] == ["look_up"]
     assert "Karimo was born in Tavelo." in trajectory.turns[1].observation[0]["content"]

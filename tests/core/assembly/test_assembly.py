@@ -106,7 +106,7 @@ def test_what_a_recipe_says_of_rewards_and_memory_reaches_them(small: list[str],
     keys = ["rewards=[{name: exact_match, timeout: 7}]", "model.gradient_checkpointing=true"]
     parts = assemble(load_config("default", [*small, *keys], plugins=[tmp_path / "parts.py"]))
     assert [weighted.timeout for weighted in parts.rollouts.stages["train"].collector.settings.rewards] == [7.0]
-    assert parts.learner.learner.policy.gradient_checkpointing
+    assert parts.learner.learner.policy.gradient_checkpointing == "full"
     assert parts.sampling["deterministic"] is False
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor, nn
+from live_results import LiveResults
+from torch import nn
 from transformers import AutoModelForCausalLM
 
 from agent_r1_core.assembly.memory import (
@@ -26,6 +27,8 @@ from agent_r1_core.assembly.memory import (
 from agent_r1_core.assembly.model_size import ModelSize
 from agent_r1_core.assembly.model_source import BUNDLED
 from agent_r1_core.config import load_config
+from agent_r1_core.contracts.training import Recomputation
+from agent_r1_core.learning.recomputation import recompute as choose_recomputation
 
 SIZE = ModelSize(
     parameters=1000,
@@ -84,11 +87,14 @@ def test_one_process_holds_everything_whole() -> None:
         "logits in": LOGITS + 300 * 6,
         "activations of": 8 * 3 * 2 * (4 * 30 + 16 * 10),
     }
-    recomputed = by_name(LearnerLoad(SIZE, tokens=8, critic=True, recompute=True))
+    recomputed = by_name(LearnerLoad(SIZE, tokens=8, critic=True, recompute="full"))
     assert recomputed["weights, gradients"] == 32_000
     assert recomputed["the reference's"] == 0
     assert recomputed["the weights"] == 2_000
     assert recomputed["activations of"] == 8 * (2 * 3 * 4 * 10 + 2 * (4 * 30 + 16 * 10))
+    selective = by_name(LearnerLoad(SIZE, tokens=8, critic=True, recompute="selective"))
+    assert selective["the weights"] == 2_000
+    assert selective["activations of"] == 8 * 2 * (2 * 3 * (2 * 30 + 7 * 10) + (2 * 30 + 9 * 10))
     exact = by_name(LearnerLoad(SIZE, tokens=8, width=4))
     assert exact["the weights"] == 0
     most = [by_name(LearnerLoad(SIZE, tokens=10**8, width=width))["logits in"] for width in (2, 4)]
@@ -195,36 +201,27 @@ def test_roles_on_one_device_take_turns_or_add_up() -> None:
 
 
 @pytest.mark.parametrize("width", [2, 4])
-def test_what_a_layer_keeps_for_the_backward_pass_is_what_torch_saves(
-    model: nn.Module, size: ModelSize, width: int
+@pytest.mark.parametrize("recompute", ["none", "selective", "full"])
+def test_what_a_layer_keeps_for_the_backward_pass_is_what_torch_keeps(
+    model: nn.Module, size: ModelSize, recompute: Recomputation, width: int
 ) -> None:
-    tokens, saved = 101, dict[int, int]()  # no other width of the model is 101
+    decoder, tokens = copy.deepcopy(model.get_decoder()).train(), 101
+    choose_recomputation(decoder, recompute)
+    every = decoder.layers
 
-    def pack(tensor: Tensor) -> Tensor:
-        if tokens in tensor.shape:
-            saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-            alive.append(tensor)
-        return tensor
-
-    def kept(layers: int) -> int:
-        saved.clear()
-        decoder = model.get_decoder()
-        every = decoder.layers
+    def kept(layers: int, tokens: int) -> int:
         decoder.layers = every[:layers]
-        try:
-            with (
-                torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor),
-                torch.autocast("cpu", torch.bfloat16, enabled=width == 2),
-            ):
-                decoder(input_ids=torch.arange(tokens)[None], use_cache=False)
-        finally:
-            decoder.layers = every
-        return sum(saved.values())
+        with LiveResults() as results, torch.autocast("cpu", torch.bfloat16, enabled=width == 2):
+            hidden = decoder(input_ids=torch.arange(tokens)[None], use_cache=False)  # noqa: F841
+            return results.bytes()
 
-    alive: list[Tensor] = []
-    layer = (kept(2) - kept(1)) / tokens
-    computed = by_name(LearnerLoad(size, tokens=1, width=width))["activations of"]
-    assert computed == pytest.approx(size.layers * layer, rel=0.01)
+    # Of twice as many tokens, since a layer keeps converted weights, too, whatever their number.
+    layer = (kept(2, 2 * tokens) - kept(1, 2 * tokens) - kept(2, tokens) + kept(1, tokens)) / tokens
+    one, more = (
+        by_name(LearnerLoad(replace(size, layers=count), tokens=1, width=width, recompute=recompute))["activations of"]
+        for count in (1, 2)
+    )
+    assert more - one == pytest.approx(layer, rel=0.01)
 
 
 def test_lines_say_whose_memory_it_is(size: ModelSize) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_r1_core.config import load_config
-from agent_r1_core.config.training_checks import idle_monitors
+from agent_r1_core.config.monitor_checks import idle_monitors
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.health.alarm import verdict
 from agent_r1_core.health.monitors import MONITORS

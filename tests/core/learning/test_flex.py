@@ -14,6 +14,7 @@ from torch._dynamo.testing import CompileCounter
 from torch.nn.attention import flex_attention as library
 from transformers import MistralConfig, MistralForCausalLM
 
+from agent_r1_core.contracts.training import Recomputation
 from agent_r1_core.learning import attention
 from agent_r1_core.learning.attention import BLOCK, TreeMask, filled, packed_attention
 from agent_r1_core.learning.batch import Batch
@@ -166,13 +167,15 @@ def test_a_kernel_whose_gradient_differs_is_not_used(
     def wrong(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **options: Any) -> torch.Tensor:
         return library.flex_attention(query, key, value.detach(), **options)
 
+    decoder = Policy(tiny_model().to(device)).decoder
     monkeypatch.setattr(attention, "flex_attention", wrong)
-    assert _one_kernel(Policy(tiny_model().to(device)).decoder) is None
+    monkeypatch.setattr(attention, "_compiled", lambda: torch.compile(wrong, dynamic=True, fullgraph=True))
+    assert _one_kernel(decoder) is None
     assert told(caplog) == ["FlexAttention cannot be used (its results differ); attention takes a kernel for each span"]
 
 
-@pytest.mark.parametrize("gradient_checkpointing", [False, True])
-def test_a_policy_has_the_same_gradient(gradient_checkpointing: bool, device: str) -> None:
+@pytest.mark.parametrize("gradient_checkpointing", ["none", "selective", "full"])
+def test_a_policy_has_the_same_gradient(gradient_checkpointing: Recomputation, device: str) -> None:
     """As one whose attention takes a kernel for each span."""
     batch = Batch.from_groups([random_group(0, 4, new_segment_at=(1,)), random_group(1, 3)])
     packed = pack(batch, range(batch.size))

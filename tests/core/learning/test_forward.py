@@ -1,4 +1,4 @@
-"""Values begin at zero; and scores of actions after other prompts."""
+"""Values begin at zero; scores of actions after other prompts, and after those with a hint."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from agent_r1_grpo.grpo import GRPO
 from batches import valued
 
 from agent_r1_core.contracts.training import TrainingConfig
+from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.critic import Critic
+from agent_r1_core.learning.forward import hinted
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.testing import make_trajectory, tiny_model
+from agent_r1_core.trajectory import Group
 
 TWO_TURNS = (((1, 2, 3), (4, 5)), ((6, 7), (8, 9, 10)))
 
@@ -45,3 +48,12 @@ def test_scores_are_those_of_one_sequence_at_a_time(share: bool, max_tokens: int
             for place, token in enumerate(action, len(prompt)):
                 plain += float(logits[place - 1].log_softmax(-1)[token])
             assert float(found[i, j]) == pytest.approx(plain, abs=1e-4)
+
+
+def test_a_teacher_reads_the_hint_where_the_policy_read_its_prompt() -> None:
+    several = make_trajectory(TWO_TURNS, new_segment_at=[1], hinted=[1, 2, 20, 21, 3])
+    batch = Batch.from_groups([Group(several.task, [make_trajectory(TWO_TURNS), several])])
+    told = hinted(batch)
+    assert told.ids.tolist() == [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0, 0], [1, 2, 20, 21, 3, 4, 5, 6, 7, 8, 9, 10]]
+    assert told.ids[told.action_mask].tolist() == batch.ids[batch.action_mask].tolist()
+    assert [[len(one.ids) for one in row.segments] for row in told.trajectories] == [[10], [7, 5]]

@@ -11,11 +11,13 @@ from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Co
 
 from agent_r1_core import kernels
 from agent_r1_core.contracts.training import LoraSettings
-from agent_r1_core.learning import fused
+from agent_r1_core.learning import compiled, fused
 from agent_r1_core.learning.batch import Batch
+from agent_r1_core.learning.decoder import Decoder
 from agent_r1_core.learning.lora import add_lora
 from agent_r1_core.learning.packing import pack
 from agent_r1_core.learning.policy import Policy
+from agent_r1_core.learning.ranks import Ranks
 from agent_r1_core.testing import random_group, tiny_model
 
 SHAPE = {
@@ -77,7 +79,7 @@ def test_log_probs_and_gradients(kind, monkeypatch) -> None:
     assert both_ways(make, monkeypatch) == 2 * (norms + 1 + 2) + 1
 
 
-@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("recompute", ["none", "selective", "full"])
 def test_with_adapters_and_recomputed_activations(recompute, monkeypatch) -> None:
     lora = LoraSettings(rank=4)
     assert both_ways(lambda: add_lora(tiny_model(), lora, 0), monkeypatch, gradient_checkpointing=recompute)
@@ -87,3 +89,42 @@ def test_other_models_and_precisions_keep_their_own() -> None:
     for module, dtype in ((tiny_model(), "bfloat16"), (tiny_model(hidden_act="gelu"), "float32")):
         decoder = Policy(module, dtype).decoder.module
         assert not any("forward" in vars(part) for part in decoder.modules())
+
+
+def test_a_decoder_that_moves_to_a_gpu_leaves_them(monkeypatch) -> None:
+    """They take numbers in main memory; a rank's weights are made there, and computed with elsewhere."""
+    policy = Policy(tiny_model())
+    decoder = policy.decoder
+    assert any("forward" in vars(part) for part in decoder.module.modules())
+    monkeypatch.setattr("agent_r1_core.learning.decoder._tried_on", lambda *where: None)
+    monkeypatch.setattr("agent_r1_core.learning.decoder.shard", lambda *given: None)
+    decoder.shard(policy.module, Ranks(device="cuda"))
+    assert not any("forward" in vars(part) for part in decoder.module.modules())
+
+
+@pytest.fixture
+def _formulas(monkeypatch) -> Iterator[None]:
+    """What a GPU computes with, uncompiled, on the CPU."""
+    kept = compiled._norm, compiled._silu_mul, compiled._rotary
+    for formula in kept:
+        formula.cache_clear()
+    monkeypatch.setattr(compiled, "_compile", lambda formula: formula)
+    for function, own in ((fused._Norm, "norm"), (fused._SiluMul, "silu_mul"), (fused._Rotary, "rotary")):
+        monkeypatch.setattr(function, "apply", getattr(compiled, own))
+    yield
+    for formula in kept:
+        formula.cache_clear()
+
+
+@pytest.mark.usefixtures("_formulas")
+@pytest.mark.parametrize(("dtype", "near"), [("float32", 1e-5), ("bfloat16", 0.1)])
+def test_the_formulas_that_a_gpu_compiles(dtype, near, monkeypatch) -> None:
+    """In bfloat16 they round at other places than transformers does."""
+    kernels.switch(False)
+    expected = computed(tiny_model(), dtype=dtype)
+    kernels.switch(True)
+    fuse = lambda decoder: fused.fuse(decoder.module, torch.device("cuda"))
+    monkeypatch.setattr(Decoder, "_fuse_on_cpu", fuse)
+    found = computed(tiny_model(), dtype=dtype)
+    torch.testing.assert_close(found[0], expected[0], atol=near, rtol=0)
+    assert 0 < (found[1] - expected[1]).norm() < near * expected[1].norm()

@@ -73,6 +73,7 @@ def supply(k: int, rollouts: Rollouts, listener: Any = None) -> Supply:
         config=SimpleNamespace(training=settings),
         train=SimpleNamespace(tasks=TASKS),
         rollouts=rollouts,
+        tokenizer=SimpleNamespace(decode=str),
     )
     return Supply(assembly, selection, listener or Silence(), TaskOrder(len(TASKS), seed=3, shuffle=True), done=0)
 

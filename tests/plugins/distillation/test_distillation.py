@@ -13,7 +13,7 @@ from agent_r1_core.assembly.model_source import BUNDLED
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.runs.run import Run
-from agent_r1_core.testing import AlgorithmContract
+from agent_r1_core.testing import AlgorithmContract, tiny_batch
 
 KEYS = ["threads=1", "tasks.eval.size=8", "checkpoint.best=null", "training.samples_per_task=1"]
 KEYS += ["evaluation={every: 0, at_start: false, at_end: false}", "training.tasks_per_step=16"]
@@ -21,7 +21,11 @@ KEYS += ["evaluation={every: 0, at_start: false, at_end: false}", "training.task
 
 class TestDistillation(AlgorithmContract):
     component = Distillation
-    variants = ({"teacher": "tiny"}, {"teacher": "tiny", "aggregation": "sequence_mean", "entropy_coef": 0.01})
+    variants = (
+        {"teacher": "tiny"},
+        {"teacher": "tiny", "aggregation": "sequence_mean", "entropy_coef": 0.01},
+        {"hint": "The answer is {answers}.", "gate": 5.0, "reward_coef": 1.0},
+    )
 
 
 def learn(folder: Path, *keys: str, steps: int) -> Run:
@@ -57,3 +61,15 @@ def test_the_teacher_is_the_model_that_was_named(tmp_path: Path, adapters: str) 
         apart.append(line["update/kl_teacher"])
     assert abs(apart[0]) < 1e-4
     assert apart[1] > 0.1
+
+
+@pytest.mark.parametrize(("hint", "share"), [("The answer is {answers}.", 1.0), ("The answer is {nowhere}.", 0.0)])
+def test_the_policy_is_its_own_teacher_where_there_is_a_hint(tmp_path: Path, hint: str, share: float) -> None:
+    (line,) = learn(tmp_path, f"algorithm={{name: distillation, hint: '{hint}'}}", steps=1).metrics()
+    assert line["update/hinted"] == share
+    assert (abs(line["update/kl_teacher"]) > 1e-3) is bool(share), "without a hint it agrees with itself"
+
+
+def test_a_hint_that_no_task_has_is_told() -> None:
+    (text,) = Distillation(Distillation.Config(hint="See {nowhere}.")).advantages(tiny_batch()).warnings
+    assert "no task of this step has what algorithm.hint names" in text

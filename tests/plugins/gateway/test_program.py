@@ -7,9 +7,12 @@ import os
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 
 import pytest
+from agent_r1_gateway.config import ProgramConfig
+from agent_r1_gateway.env import ProgramEnv, _note_silence
 from agent_r1_gateway.speech import reply_of
 from agent_r1_gateway.wire import ChatMessage, ChatRequest
 from agent_r1_tool_formats.search_tags import SearchTags
@@ -377,6 +380,32 @@ def test_a_command_gets_its_task_in_four_ways_and_prints_its_result(play_one, tm
     assert trajectory.turns[0].info["output"].startswith("asking\n")
 
 
+@pytest.mark.parametrize("said", ["", "I think that it is Tavelo"])
+def test_a_program_that_says_no_result_is_noted(play_one, tmp_path, caplog, said):
+    _note_silence.cache_clear()
+    trajectory = play_one(command=command(tmp_path, f"ask('Hi'); print({said!r})"))
+    assert (trajectory.status, trajectory.answer) == (EndStatus.TERMINATED, None)
+    assert "ended without a reward or an answer" in caplog.text
+
+
+def test_a_program_that_rewards_its_turns_or_says_a_number_is_not_noted(play_one, tmp_path, caplog):
+    def rewards(client, episode):
+        client.ask([user("Hi")])
+        episode.reward(0.0)
+
+    _note_silence.cache_clear()
+    play_one(rewards)
+    play_one(command=command(tmp_path, "ask('Hi'); print(json.dumps({'found': 0}))"))
+    assert not caplog.text
+
+
+def test_a_script_that_its_folder_will_not_hold_is_refused():
+    refused = ProgramEnv.unavailable(ProgramConfig(command=["python", "agent.py"]))
+    assert refused == "env.command names agent.py, but the program runs in an empty folder; give its absolute path"
+    for good in (["python", "/agent.py"], ["python", "-m", "agent"], ["sh", "-c", "cd /x; ./a.sh"], ["agent.py"]):
+        assert ProgramEnv.unavailable(ProgramConfig(command=good)) is None
+
+
 SLEEP = ["sleep", f"77.{os.getpid()}"]
 """No other test's."""
 
@@ -403,7 +432,9 @@ def test_a_command_that_misbehaves_ends_with_its_reason(play_one, tmp_path, code
     assert status is None or trajectory.status is status, trajectory.reason
     assert reason in trajectory.reason
     if str(SLEEP) in code:
-        assert not _running("\0".join(SLEEP))
+        ends = time.monotonic() + 20
+        while _running("\0".join(SLEEP)):
+            assert time.monotonic() < ends, "what the program started goes on"
 
 
 def _running(wanted: str) -> bool:

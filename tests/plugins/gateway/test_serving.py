@@ -85,6 +85,24 @@ def test_rewards_have_no_meaning_here() -> None:
     assert answer.status_code == 403
 
 
+ENDING = """
+import atexit, threading, time
+from agent_r1_gateway.server import Gateway
+
+atexit.register(lambda: print(*[thread.name for thread in threading.enumerate()]))  # registered first, it runs last
+gateway = Gateway()
+gateway.start()
+while not gateway._server.started:
+    time.sleep(0.01)
+"""
+
+
+def test_the_server_ends_before_python_does() -> None:
+    """A timer of uvloop crashes a process whose Python has ended."""
+    ended = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=60)
+    assert (ended.stdout, ended.returncode) == ("MainThread\n", 0)
+
+
 @pytest.mark.slow
 def test_the_command_serves_until_it_is_told_to_end() -> None:
     command = [sys.executable, "-m", "agent_r1_cli", "serve", "--port", "0"]

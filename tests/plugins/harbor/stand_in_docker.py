@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 HERE = Path(os.environ["STAND_IN"])
@@ -21,13 +20,13 @@ def build(arguments):
 
 
 def run(arguments):
-    *bounds, image, _, _ = arguments
+    *bounds, image, _, _, _, _, _ = arguments
     assert {"--network=none", "--cap-drop=ALL", "--detach", "--rm"} < set(bounds)
-    root = Path(tempfile.mkdtemp(dir=HERE, prefix="container-"))
+    root = HERE / next(bound for bound in bounds if bound.startswith("--name=")).removeprefix("--name=")
     for folder in ("app", "tests", "logs", "tmp"):
-        (root / folder).mkdir()
+        (root / folder).mkdir(parents=True)
     shutil.copytree(HERE / "images" / image, root / "app", dirs_exist_ok=True)
-    print(root.name)
+    print("started")
 
 
 def execute(arguments):

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
+import tarfile
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
 from agent_r1_harbor import source
 from agent_r1_harbor.env import Harbor
+from agent_r1_harbor.folder import read_files, read_task
+from agent_r1_harbor.places import Container, _run
 from agent_r1_harbor.source import HarborTasks
 from agent_r1_tool_formats.hermes import Hermes
 
 from agent_r1_core import Action, EnvServices, EpisodeError, Step, Task, TaskError, ToolCall
+from agent_r1_core.sandbox import BoxEnded
 from agent_r1_core.testing import TaskSourceContract, ToolEnvContract
 
 TASKS = Path(__file__).resolve().parents[3] / "recipes" / "harbor" / "tasks"
@@ -125,8 +133,15 @@ def test_tests_that_give_no_reward_fail_the_episode(copied: Path, script: str, s
         ("[agent]", "[[steps]]\nname = 'one'\n[agent]", "asks for several steps"),
         ("[environment]", "[environment]\ngpus = 1", "asks for GPUs"),
         ("[environment]", "[environment]\nenv = {KEY = '${KEY}'}", "asks for variables of the host"),
-        ("[environment]", "[environment]\ndocker_image = 'debian'", "needs an image, and here is no docker or podman"),
+        ("[environment]", "[environment]\ndocker_image = 'debian'", "needs an image, and no docker or podman answers"),
+        (
+            "[environment]",
+            "[environment]\ndocker_image = '--privileged'",
+            "is '--privileged'; give the name",
+        ),
         ("timeout_sec = 60.0", "timeout_sec = -1", "agent.timeout_sec of the task"),
+        ("timeout_sec = 60.0", "timeout_sec = inf", "agent.timeout_sec of the task"),
+        ("[environment]", "[[environment]]", "environment of the task"),
         ("[agent]", "[agent", "cannot be read"),
     ],
 )
@@ -140,6 +155,82 @@ def test_what_is_not_offered_is_refused_by_name(
         HarborTasks(HarborTasks.Config(path=str(copied.parent))).load()
     assert said in str(refused.value)
     assert str(copied) in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("link", "to"), [("tests/link", "/etc/hostname"), ("tests/more/link", "/etc"), ("tests", "/etc")]
+)
+def test_a_task_brings_nothing_of_the_host(copied: Path, link: str, to: str) -> None:
+    shutil.rmtree(copied / "tests")
+    (copied / link).parent.mkdir(parents=True, exist_ok=True)
+    (copied / link).symlink_to(to)
+    with pytest.raises(TaskError, match=f"{copied / link} is a link"):
+        read_files(copied / "tests")
+
+
+def container(copied: Path, does: str) -> Container:
+    """By a command that notes its arguments in the task's folder and does what a test says."""
+    settings, command = copied / "task.toml", copied / "docker"
+    settings.write_text(settings.read_text().replace("[environment]", "[environment]\ndocker_image = 'debian'"))
+    command.write_text(f'#!/bin/sh\necho "$*" >> {copied}/asked\ncase "$*" in {does} esac\n')
+    command.chmod(0o755)
+    return Container(str(command), read_task(copied), 64, 4)
+
+
+@pytest.mark.parametrize("does", ["run*) exit 1 ;;", "exec*) exit 1 ;;"])
+def test_a_container_has_bounds_and_is_removed_by_its_name(copied: Path, does: str) -> None:
+    with pytest.raises(BoxEnded):
+        container(copied, does)
+    run, *_, removed = (copied / "asked").read_text().splitlines()
+    (name,) = re.findall("--name=(agent-r1-[0-9a-f]{32}) ", run)
+    assert removed == f"rm --force {name}"
+    assert "--memory=64m --memory-swap=64m" in run
+    assert re.search(r'"\$SECONDS" -lt .* bash 14490$', run), "four hours beyond the task's own seconds"
+
+
+def test_a_place_that_opens_after_the_end_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = Harbor(Harbor.Config(), EnvServices(tool_format=Hermes()))
+    closed: list[str] = []
+
+    def late() -> Any:
+        env.close()  # as a rollout does while a reset that took too long goes on
+        return SimpleNamespace(close=lambda: closed.append("closed"))
+
+    monkeypatch.setattr(env, "_open", late)
+    with pytest.raises(EpisodeError, match="the episode is over"):
+        env.reset(task("hello"))
+    assert closed == ["closed"]
+
+
+def sparse(folder: Path, how: str) -> bytes:
+    """8 MiB of zeros in an archive of a few bytes."""
+    with (folder / "zeros").open("wb") as file:
+        file.truncate(8 << 20)
+    return subprocess.run(["tar", how, "-", "-C", folder, "zeros"], capture_output=True, check=True).stdout
+
+
+def backwards(folder: Path) -> bytes:
+    """A member after which comes one before it."""
+    member = tarfile.TarInfo("file")
+    member.size = -1024
+    return tarfile.TarInfo("first").tobuf() + member.tobuf(tarfile.GNU_FORMAT)
+
+
+@pytest.mark.parametrize("archive", [lambda at: sparse(at, "-cSf"), lambda at: sparse(at, "-czf"), backwards])
+def test_no_archive_becomes_more_than_it_is(copied: Path, archive: Callable[[Path], bytes]) -> None:
+    (copied / "archive").write_bytes(archive(copied))
+    with pytest.raises(BoxEnded):
+        container(copied, f"*tar*) cat {copied}/archive ;;").take("/app")
+
+
+def test_what_a_container_is_given_is_copied_piece_by_piece() -> None:
+    given = bytes(2 << 20)
+    tracemalloc.start()
+    try:
+        assert _run(["wc", "-c"], given, 20, 100) == (b"2097152\n", 0, 0)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.slow
@@ -158,4 +249,4 @@ def test_a_task_with_an_image_runs_in_containers(
     assert play.read == ["(no output)"]  # type: ignore[attr-defined]
     assert play(given, "yes; sleep 60", "rm double.py", container=str(STAND_IN), seconds=1).reward == 0.0
     assert "[killed: it took too long]" in play.read[0]  # type: ignore[attr-defined]
-    assert not list(tmp_path.glob("container-*"))
+    assert not list(tmp_path.glob("agent-r1-*"))

@@ -1,4 +1,6 @@
-"""An engine without a model: the policy answers 4, and a judge gives a grade that tells its folder."""
+"""An engine without a model: the policy answers 4, and a judge gives a grade that tells its folder.
+
+A judge whose reply is begun goes on behind its grade, as small models do."""
 
 from __future__ import annotations
 
@@ -17,8 +19,10 @@ class Speaking(Engine):
         self.folder, self.tokenizer = Path(model.folder).name, model.tokenizer
 
     async def generate(self, request: Request) -> Generation:
-        judges = "impartial judge" in self.tokenizer.decode(request.ids)
-        said = f'{{"correct": {GRADES[self.folder]}}}' if judges else "<answer>4</answer>"
+        read, grade = self.tokenizer.decode(request.ids), GRADES[self.folder]
+        said = f'{{"correct": {grade}}}' if "impartial judge" in read else "<answer>4</answer>"
+        if read.endswith("I say"):
+            said = " no, because" if "Short." in read else " yes."
         ids = (*self.tokenizer.encode(said), self.tokenizer.end_id)
         return Generation(ids, (0.0,) * len(ids), "stop", context_digest(request.ids))
 

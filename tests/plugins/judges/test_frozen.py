@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agent_r1_judges.asking import JudgeError
 from agent_r1_judges.rubric import Judge
 
+from agent_r1_core.contracts.reward import Reply
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.evaluation.evaluator import EvaluationPlan
 from agent_r1_core.testing import make_trajectory
@@ -31,6 +33,33 @@ def test_the_model_that_is_named_judges_and_its_calls_are_counted(
     assert all(note["prompt_tokens"] > 50 and note["completion_tokens"] > 5 for note in notes)
 
 
+def test_a_reply_that_is_begun_says_yes_or_no_to_each_criterion_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rewards = "rewards=[{name: judge, frozen: tiny-worlds, prefill: true, criteria: {correct: Right., brief: Short.}}]"
+    few = ["engine=speaking", "tools=[]", "tasks.eval.size=1", rewards]
+    found, _ = evaluate(EvaluationPlan(resolve("calculator", few, plugins=[ENGINE], training=False)))
+    (note,) = [one.turns[-1].notes["judge"] for one in found.trajectories]
+    assert note["grades"] == {"correct": 10, "brief": 0}
+    assert note["reply"] == ["I say yes.", "I say no, because"]
+    assert note["attempts"] == 2
+
+
+async def test_a_frozen_judge_is_not_asked_again_what_it_would_say_again() -> None:
+    asked: list[str] = []
+
+    async def ask(messages: Any, sampling: Any, begin: str = "") -> Reply:
+        asked.append(begin)
+        return Reply(f"{begin}many", 100, 1)
+
+    judge = Judge(Judge.Config(frozen="start", prefill=True))
+    judge.connect(ask)
+    with pytest.raises(JudgeError, match=r"says neither yes nor no; .* \(1 attempt, 101 tokens\)"):
+        await judge.score(make_trajectory(answer="4"))
+    assert len(asked) == 1
+
+
 def test_without_an_engine_there_is_no_verdict_and_no_other_judge() -> None:
     with pytest.raises(JudgeError, match="no engine for the frozen judge"):
         asyncio.run(Judge(Judge.Config(frozen="start")).score(make_trajectory(answer="4")))
@@ -41,8 +70,11 @@ def test_without_an_engine_there_is_no_verdict_and_no_other_judge() -> None:
     [
         ("frozen: start, key: KEY", "key .* has no effect"),
         ("frozen: start, options: {max_tokens: 9, top_p: 1}", "max_tokens alone"),
+        ("frozen: start, options: {max_tokens: null}", "a number above 0"),
+        ("frozen: start, prefill: true, scale: 5", "scale .* has no effect"),
+        ("frozen: start, prefill: true, criteria: {a: Good., b: Good.}", "two say the same"),
     ],
 )
-def test_options_of_an_address_are_refused(options: str, message: str) -> None:
+def test_options_that_a_frozen_judge_cannot_have_are_refused(options: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         resolve("calculator", [f"rewards=[{{name: judge, {options}}}]"])

@@ -11,8 +11,9 @@ import pytest
 from agent_r1_paper.matrix import Matrix
 from agent_r1_paper.matrix_display import MatrixDisplay
 from agent_r1_paper.runner import run_matrix
+from agent_r1_paper.shaping import ALL_TABLES
 from agent_r1_paper.store import Store
-from agent_r1_paper.tables import SCALES, TABLES
+from agent_r1_paper.tables import SCALES
 
 from agent_r1_core.evaluation.episode_record import EpisodeRecord, episode_records
 from agent_r1_core.evaluation.report import EvaluationResult, combine, report
@@ -85,7 +86,7 @@ def matrix() -> Callable[..., Matrix]:
     """`matrix("table3", seeds=2)`: a table at the scale `tiny`."""
 
     def make(table: str = "table3", seeds: int = 1, **more: object) -> Matrix:
-        return Matrix(TABLES[table], SCALES["tiny"], seeds, **more)  # type: ignore[arg-type]
+        return Matrix(ALL_TABLES[table], SCALES["tiny"], seeds, **more)  # type: ignore[arg-type]
 
     return make
 

@@ -128,6 +128,25 @@ def test_a_cell_that_fails_is_reported_with_its_sentence_and_its_log(agent_r1: I
     assert json.loads(Path("m/table4.json").read_text())["rows"][0]["status"] == "not run"
 
 
+@pytest.mark.slow
+def test_shapes_of_rollouts_are_scored_by_their_trainings(
+    agent_r1: Invoke, keys: list[str], warm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(warm))
+    few = [key for key in keys if not key.startswith(("training.", "evaluation.size"))]
+    rows = ["--row", "search-16x4", "--row", "search-reused"]
+    done = agent_r1("reproduce", "shaping", *few, "tasks.eval.held_out.size=5", *rows, "--seeds", 1, "--dir", "m")
+    assert done.exit_code == 0, done.stderr
+    report = json.loads(Path("m/shaping.json").read_text())
+    (first, reused) = (row for row in report["rows"] if row["status"] == "done")
+    assert first["ours"]["held-out tasks"]["n"] == 5
+    assert [cell["file"] for cell in reused["cells"]] == ["runs/search-reused-0/evaluations/step_000002.json"]
+    assert [claim["holds"] for claim in report["claims"] if claim["holds"] is not None] == [False]
+    header = next(line for line in done.stdout.splitlines() if line.startswith("| method"))
+    assert header == "| method | held-out tasks (paper) | held_out (ours) | runs |"
+    assert Path("m/logs/search-16x4-0.log").read_text().count("$ agent-r1 ") == 1, "no evaluation of its own"
+
+
 def test_a_dry_run_prints_commands_that_can_be_run_and_touches_nothing(agent_r1: Invoke, keys: list[str]) -> None:
     before = list(Path.cwd().iterdir())
     done = agent_r1("reproduce", "table4", *keys, "--seeds", 2, "--dry-run", "--json")
@@ -149,8 +168,9 @@ def test_a_dry_run_prints_commands_that_can_be_run_and_touches_nothing(agent_r1:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["table5"], "there is no table 'table5'; the tables are table3, table4"),
+        (["table5"], "there is no table 'table5'; the tables are table3, table4, shaping"),
         (["table3", "--scale", "huge"], "there is no scale 'huge'; the scales are tiny, paper"),
+        (["shaping", "--scale", "paper"], "shaping has no scale 'paper', only tiny"),
         (["table3", "--row", "dpo"], "table3 has no row 'dpo'; its rows are base_tool_call, naive_rag"),
         (["table3", "seed=1"], "override 'seed=1': the matrix decides seed; use --seeds"),
         (["table3", "training.stps=1"], "did you mean training.steps?"),

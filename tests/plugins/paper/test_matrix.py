@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_r1_paper.cost import trained_episodes
 from agent_r1_paper.matrix import Matrix
 from agent_r1_paper.report import make_report
 from agent_r1_paper.store import Store
@@ -103,6 +104,24 @@ def test_recipes_must_fit_the_table_row_by_row(matrix: Make, store: Store) -> No
     store.open(matrix("table3", overrides=(too_few,), rows=("grpo",)), resume=False)
     with pytest.raises(ConfigError, match=r"training\.critic_warmup .*miniwiki-ppo.* is 2 and must be below"):
         store.open(matrix("table3", overrides=(too_few,)), resume=True)
+
+
+def test_shapes_of_rollouts_differ_in_what_their_titles_say_and_in_no_budget(matrix: Make) -> None:
+    shapes = matrix("shaping")
+    found: dict[str, tuple[int, int, int]] = {}
+    for name, resolved in shapes.configs.items():
+        training, episodes = resolved.config.training, trained_episodes(resolved)
+        updates = training.steps * training.epochs * training.minibatches
+        found[name] = episodes, updates, episodes * training.epochs // updates
+    apart = {"lake-reused": (128, 6, 64), "lake-epochs": (384, 18, 64)}
+    apart |= {"search-reused": (128, 8, 64), "search-epochs": (512, 32, 64)}
+    budgets = {"lake": (384, 6, 64), "search": (512, 8, 64)}
+    assert found == {row.name: apart.get(row.name, budgets[row.method]) for row in shapes.table.rows}
+    envs = {name: config.make("env", config.config.env).config for name, config in shapes.configs.items()}
+    turns = {name: (env.max_turns, env.actions_per_turn) for name, env in envs.items() if "turns" in name}
+    assert turns == {f"lake-{turns}_turns_of_{n}": (turns, n) for turns, n in ((10, 2), (10, 3), (10, 6), (5, 2))}
+    names = set(shapes.configs)
+    assert all({*pair} <= names for pair in shapes.table.pairs)
 
 
 def test_a_changed_recipe_is_refused_with_the_key(matrix: Make, store: Store) -> None:

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
+from itertools import accumulate, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy
 import pytest
 import torch
+from agent_r1_ray import stored
 from agent_r1_ray import writer as module
 from agent_r1_ray.cluster import cpus_per_worker
 from agent_r1_ray.packed import PackedTrajectory, packed
 from agent_r1_ray.site import ray_site
 from agent_r1_ray.spec import WorkerSpec
+from agent_r1_ray.stored import Batch, StoredTrajectory, opened, parcel, received, slimmed
 from agent_r1_ray.weights import in_parts, to_tensors
-from agent_r1_ray.writer import Writer
+from agent_r1_ray.writer import Writer, _tables
 from small_run import REWARD, overrides
 from torch import Tensor
 
@@ -28,11 +34,20 @@ from agent_r1_core.assembly.blueprint import Blueprint
 from agent_r1_core.assembly.local_roles import local_roles
 from agent_r1_core.assembly.site import LocalSite
 from agent_r1_core.config import load_config
+from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.errors import PluginError, RunError
 from agent_r1_core.metrics.tally import Tally, tally
-from agent_r1_core.runs.trajectory_file import read_trajectories, write_trajectories
+from agent_r1_core.rollout import RolloutResult
+from agent_r1_core.runs import trajectory_file
+from agent_r1_core.runs.trajectory_file import (
+    read_trajectories,
+    row_groups,
+    table_of,
+    write_tables,
+    write_trajectories,
+)
 from agent_r1_core.testing import SiteContract, make_trajectory, random_group, tiny_model_folder
-from agent_r1_core.trajectory import CallRecord, EndStatus, Trajectory
+from agent_r1_core.trajectory import CallRecord, EndStatus, Group, Trajectory
 
 
 class Watched(LocalSite):
@@ -142,6 +157,34 @@ def test_one_that_is_read_or_changed_is_an_ordinary_trajectory() -> None:
         sent(one).tokenz  # type: ignore[attr-defined]  # noqa: B018
 
 
+def test_what_is_in_the_store_is_sent_on_unread_and_fetched_by_who_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two, plain = rich(), rich(1), rich(2)
+    two.player, one.others = 1, (two,)
+    expected = deepcopy(one)
+    kept, fetched = bytearray(), list[Any]()
+    slim = [slimmed(pickle.loads(pickle.dumps(packed(each))), kept) for each in (rich(3), one)]
+    assert len(pickle.dumps(slim)) < len(kept)
+    fake = SimpleNamespace(get=lambda reference: fetched.append(reference) or stored_bytes, put=lambda value: value)
+    monkeypatch.setattr(stored, "ray", fake)
+    stored_bytes = numpy.frombuffer(kept, numpy.uint8)
+    batch = Batch("reference")
+    first, second = (opened(each, batch) for each in pickle.loads(pickle.dumps(slim)))
+    groups, *references = parcel([Group(one.task, [second, plain]), Group(one.task, list(second.others))])
+    assert RolloutResult([Group(one.task, [first, second])]).metrics["rollout/episodes"] == 2
+    assert tally(second) == Tally.of(expected)
+    assert second.others[0].total_reward == two.total_reward
+    assert references == ["reference"]
+    assert not fetched
+    assert type(second) is StoredTrajectory
+    own, other = received(groups, stored_bytes)
+    assert own.trajectories == [expected, plain]
+    assert other.trajectories == [two]
+    assert other.trajectories[0].turns[0].text == second.others[0].turns[0].text
+    assert second == expected
+    assert deepcopy(first) == rich(3)
+    assert fetched == ["reference"]
+
+
 def test_one_that_failed_or_holds_more_than_data_stays_what_it_is() -> None:
     failed, strange = make_trajectory(status=EndStatus.FAILED), make_trajectory()
     strange.turns[0].info = {"function": lambda: 0}
@@ -188,16 +231,15 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The other process; what `does` is raises or writes."""
     process = SimpleNamespace(does=write_trajectories, calls=0)
 
-    def remote(file: Path, step: int, stored: Reference, numbers: Any) -> Reference:
+    def remote(file: Path, step: int, numbers: Any, makers: int, *sent: Reference) -> Reference:
         def call() -> None:
             process.calls += 1
-            process.does(file, step, stored._value(), numbers)
+            process.does(file, step, received(*(one._value() for one in sent)), numbers)
 
         return Reference(call)
 
-    context = SimpleNamespace(get_node_id=lambda: "0" * 56)
-    ray = SimpleNamespace(put=lambda value: Reference(lambda: value), get_runtime_context=lambda: context)
-    monkeypatch.setattr(module, "ray", ray)
+    monkeypatch.setattr(stored, "ray", SimpleNamespace(put=lambda value: Reference(lambda: value)))
+    monkeypatch.setattr(module, "on_this_machine", lambda: None)
     monkeypatch.setattr(module, "_elsewhere", SimpleNamespace(options=lambda **_: SimpleNamespace(remote=remote)))
     return process
 
@@ -226,3 +268,24 @@ async def test_a_file_that_cannot_be_written_is_told_once(tmp_path: Path, elsewh
     await writer.wait()
     assert elsewhere.calls == 2
     assert len(read_trajectories(tmp_path / "file")) == 1
+
+
+def test_row_groups_of_several_makers_are_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trajectories = [make_trajectory(sample=number) for number in range(7)]
+    ends = [0, *accumulate(one.tokens for one in trajectories)]
+    spans = {one.id: span for one, span in zip(trajectories[1:], pairwise(ends[1:]), strict=False)}
+    numbers = TokenNumbers(spans, numpy.arange(ends[-1], dtype=numpy.float32))
+    asked: list[Any] = []
+
+    def remote(*arguments: Any) -> Any:
+        asked.append(partial(table_of, *pickle.loads(pickle.dumps(arguments))))
+        return asked[-1]
+
+    monkeypatch.setattr(trajectory_file, "_ROWS", 2)
+    monkeypatch.setattr(module, "on_this_machine", lambda: None)
+    monkeypatch.setattr(module, "ray", SimpleNamespace(get=lambda call: call()))
+    monkeypatch.setattr(module, "_table", SimpleNamespace(options=lambda **_: SimpleNamespace(remote=remote)))
+    write_trajectories(tmp_path / "alone", 1, trajectories, numbers)
+    write_tables(tmp_path / "shared", _tables(1, deque(row_groups(trajectories)), numbers, 2))
+    assert len(asked) == 4
+    assert (tmp_path / "shared").read_bytes() == (tmp_path / "alone").read_bytes()

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from agent_r1_replay.alternative import Alternative, derive_otherwise
+from agent_r1_replay.kept import keep
 from agent_r1_replay.opened import OpenedRun
 from agent_r1_replay.replay_command import replay
 from small_run import Notes, run_once
 
+from agent_r1_core.errors import RunError
 from agent_r1_core.runs.run import Run
+from agent_r1_core.runs.trajectory_file import read_token_numbers, read_trajectories
 from agent_r1_core.testing import CommandContract
 
 Open = Callable[..., OpenedRun]
@@ -57,6 +63,32 @@ def test_it_is_the_update_of_a_run_with_these_keys(
     assert found.returns[1] == pytest.approx(other.metrics()[0]["reward/mean"])
 
 
+def test_a_reward_that_asks_the_policy_is_answered(run: Run, opened: Open) -> None:
+    (found,) = derived(opened(run.path, 1, "rewards=[vowels, {name: thought_effect, weight: 0.1}]"))
+    assert [one.rewards["thought_effect"] for one in found.trajectories] == [0.0] * 6, "a random model does not think"
+
+
+def test_gradients_of_all_steps_are_added_up(run: Run, opened: Open) -> None:
+    """Weights that stand still give the same one twice."""
+    lengths = []
+    for epochs in (1, 2):
+        keys = ["lr=1e-12", f"epochs={epochs}", "minibatches=1", "max_grad_norm=0"]
+        one = opened(run.path, 1, *(f"training.{key}" for key in keys))
+        found = one.deriver(one.changed, Notes().note).derive(one.record(1).trajectories, 1)
+        lengths.append(float(sum(gradient.square().sum() for gradient in found.gradient.values())) ** 0.5)
+    assert lengths[1] == pytest.approx(2 * lengths[0], rel=1e-4)
+
+
+def test_nothing_is_kept_through_a_link_out_of_the_run(tmp_path: Path) -> None:
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    run = Run.create(tmp_path, "run", {}, [])
+    run.close()
+    (run.path / "replays").symlink_to(elsewhere)
+    with pytest.raises(RunError, match="it is a link that leads out of"):
+        keep(run, ["algorithm=rloo"], [SimpleNamespace(step=1, trajectories=[], known=[])])  # type: ignore[list-item]
+    assert not list(elsewhere.iterdir())
+
+
 @pytest.mark.slow
 def test_a_gradient_gets_another_length_and_direction(folder: Path, kept: dict[str, Any], opened: Open) -> None:
     """Rewards times two double Dr. GRPO's advantages and its gradient; less one, they turn both round."""
@@ -84,9 +116,18 @@ def test_a_critic_comes_and_goes(run: Run, folder: Path, kept: dict[str, Any], o
 
 
 @pytest.mark.slow
-def test_the_command_says_what_changes(run: Run, agent_r1: Callable[..., Any]) -> None:
-    done = agent_r1("replay", run.path, "--step", 2, "algorithm=rloo", "--trust")
+def test_the_command_says_what_changes(run: Run, tmp_path: Path, agent_r1: Callable[..., Any]) -> None:
+    run = Run.open(shutil.copytree(run.path, tmp_path / "run"))
+    done = agent_r1("replay", run.path, "--step", 2, "algorithm=rloo", "--trust", "--keep")
     assert done.exit_code == 0, done.stderr
+    kept = run.path / "replays" / run.trajectory_file(2).name
+    assert [one.id for one in read_trajectories(kept)] == [one.id for one in run.read_trajectories(2)]
+    (told,) = json.loads(agent_r1("replay", run.path, "--step", 2, "algorithm=rloo", "--trust", "--json").stdout)[
+        "steps"
+    ]
+    tokens = [one["derived"] for one in told["advantages"]["tokens_of"]]
+    assert [one["advantages"] for one in read_token_numbers(kept)] == tokens
+    assert json.loads(kept.with_suffix(".json").read_text()) == {"changed": ["algorithm=rloo"]}
     assert "credited tokens get another advantage" in done.stdout
     assert "degrees apart" in done.stdout
     assert "update/advantage_max" in done.stdout

@@ -26,6 +26,8 @@ RUNS: dict[str, dict[str, Any]] = {
     "summary": rewritten("summary"),
     "process": {"tools": "[{name: calculator, isolation: process}]"},
     "mixed": {"algorithm": "dapo", "rewards": "[early]", "tasks__train": SETS, "training__curriculum": "{rate: 0.5}"},
+    "hint": {"algorithm": "{name: sdar, teacher_coef: 1, hint: '{answers}!'}"},
+    "thoughts": {"rewards": "[vowels, {name: thought_effect, weight: 0.1}]"},
     "learner": {"training__old_logprobs": "learner", "training__schedule": "linear", "algorithm": "gspo"},
 }
 """Beside GRPO: what a learner keeps between steps, how contexts are cut, where tools run, how tasks are drawn."""
@@ -89,11 +91,16 @@ def test_an_edited_record_is_found(copied: Run, opened: Open) -> None:
 
 
 @pytest.mark.slow
-def test_an_edited_reward_is_found(copied: Run, opened: Open) -> None:
-    rewrite(copied, 1, lambda trajectory: setattr(trajectory, "reward", 7.0))
+def test_an_edited_reward_and_log_prob_are_found(copied: Run, opened: Open) -> None:
+    def edit(trajectory: Any) -> None:
+        trajectory.reward = 7.0
+        trajectory.segments[0].logprobs[-1] -= 0.25
+
+    rewrite(copied, 1, edit)
     (found,) = repeated(opened(copied.path, 1), sample=0)
-    (text,) = found.episodes[0]
-    assert text.startswith("reward 7.0 became 0.")
+    logprobs, reward = found.episodes[0]
+    assert logprobs == "other log-probs at 1 tokens, by 0.25 at most"
+    assert reward.startswith("reward 7.0 became 0.")
 
 
 @pytest.mark.slow
@@ -129,6 +136,7 @@ def test_what_cannot_be_repeated_is_said_in_a_sentence(run: Run, copied: Run, op
         (lambda: opened(run.path, 1, "env.max_turns=3"), "env.max_turns changes nothing that a replay derives"),
         (lambda: opened(run.path, 1, "training.tasks_per_step=3"), "training.tasks_per_step changes nothing"),
         (lambda: opened(run.path, 1, "algorithm=remax").record(1), "compares with greedy baselines"),
+        (lambda: opened(run.path, 1, "algorithm=sdar").record(1), "in no record but of a run that had it"),
         (lambda: opened(copied.path, 1).record(1), "grpo learns from sampled episodes, and step 1 has recorded demo"),
     ]
     for call, sentence in wrong:

@@ -62,9 +62,17 @@ def test_games_are_their_seeds_and_as_if_each_were_alone(python: str) -> None:
         assert list(threads.map(lambda number: play(python, 3 + number % 2, *commands), range(64))) == alone * 32
 
 
+@pytest.mark.parametrize("command", ["\x0e", "go we\ufffdth", "x" * 101, "Save", "look. restore", "transcription"])
+def test_what_ends_or_hangs_the_interpreter_or_writes_files_never_reaches_it(python: str, command: str) -> None:
+    _, (reward, _, illegal, read), after = play(python, 3, command, "take coin")
+    assert (reward, illegal) == (0, 1)
+    assert read[0]["content"].startswith("Error: no game reads this command")
+    assert after[:2] == (1.0, True)
+
+
 def test_a_game_that_cannot_be_made_or_that_ended_fails_its_episode(python: str) -> None:
     with pytest.raises(EpisodeError, match=r"cannot make the game of seed 3: .*; look at env.game and env.options"):
-        TextWorld(TextWorld.Config(python=python, options={"levels": 1}), EnvServices()).reset(TestTextWorld.task)
+        TextWorld(TextWorld.Config(python=python, options={"level": 301}), EnvServices()).reset(TestTextWorld.task)
     env = TextWorld(TextWorld.Config(python=python), EnvServices())
     env.reset(TestTextWorld.task)
     helper(python).close()
@@ -74,7 +82,13 @@ def test_a_game_that_cannot_be_made_or_that_ended_fails_its_episode(python: str)
 
 
 def test_the_recipe_trains(python: str, tmp_path: Path) -> None:
-    few = ["training.steps=2", "tasks.train.first=3", "tasks.train.size=2", "training.tasks_per_step=2"]
+    few = [
+        "env.options.level=1",
+        "training.steps=2",
+        "tasks.train.first=3",
+        "tasks.train.size=2",
+        "training.tasks_per_step=2",
+    ]
     run = train(
         "textworld",
         [f"env.python={python}", f"run.dir={tmp_path}", "evaluation.at_end=false", "training.samples_per_task=4", *few],

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import weakref
 
 import pytest
 import torch
+from agent_r1_transformers.engine import TransformersEngine
+from agent_r1_transformers.graphs import Graphs
 from agent_r1_transformers.lean import attend_along_trunk
 from agent_r1_transformers.prefixes import Prefixes
 from agent_r1_transformers.row import Row
 
-from agent_r1_core.contracts.engine import context_digest
+from agent_r1_core.contracts.engine import EngineModel, context_digest
 from agent_r1_core.testing import make_request
 
 KEPT = ["qwen2", "qwen2_untied", "qwen3", "llama", "llama3", "gpt_neox", "gpt2", "gemma"]
@@ -123,6 +126,99 @@ async def test_requests_beyond_the_memory_wait_for_room(total, steps, reused, mo
         await engine.generate_batch([make_request((*r.ids, *a.ids[:3]), 1, 0, episode=r.episode) for r, a in both])
         assert (engine.statistics["steps"], engine.statistics["reused"]) == (steps, reused)
     agree(model("qwen2")[0], [request.ids for request in requests], answers)
+
+
+class Played:
+    """Stands for a graph: computes anew, and knows where what it reads and writes was when it was recorded."""
+
+    recorded, plays = 0, 0
+
+    def __init__(self, decoder):
+        self.decoder = decoder
+        self.alive = weakref.WeakSet()
+
+    def __call__(self, compute, given, out, first):
+        assert first == (not self.alive), "the pool of graphs that are gone is gone, too"
+        where, shape = self.where(), given.shape
+        self.recorded += 1
+
+        def play(now):
+            assert self.where() == where, "a graph was played that reads what is no longer there"
+            assert now.shape == shape
+            self.plays += 1
+            return out.copy_(compute(now))
+
+        self.alive.add(play)
+        return play
+
+    def where(self):
+        return [held.data_ptr() for held in (*self.decoder.cache._held, self.decoder._cos)]
+
+
+@pytest.mark.parametrize("kind", LEAN)
+async def test_recorded_steps_sample_what_others_do(kind, model, serving, prompts, agree):
+    """Over several turns, in which rows come and go and the cache grows."""
+    async with serving(kind, compiled=False) as engine:
+        decoder = engine._worker.backend._batch._decoder
+        record = Played(decoder)
+        decoder.graphs = Graphs(record)
+        contexts = prompts
+        for budget in (9, 40, 7, 30):
+            requests = [
+                make_request(ids, budget - seed, seed, 1.0, episode=str(seed)) for seed, ids in enumerate(contexts)
+            ]
+            answers = await engine.generate_batch(requests)
+            agree(model(kind)[0], contexts, answers, 1.0)
+            contexts = [(*ids, *answer.ids, 3, 4) for ids, answer in zip(contexts, answers, strict=True)]
+        steps = engine.statistics["steps"]
+    assert record.plays > steps / 2
+    assert record.recorded < steps / 5
+
+
+def refused(compute, given, out, first):
+    raise RuntimeError("capturing is not permitted\nmore")
+
+
+def mistaken(compute, given, out, first):
+    return lambda now: out.copy_(1.01 * compute(now))
+
+
+def no_number(compute, given, out, first):
+    return lambda now: out.fill_(float("nan"))
+
+
+OTHER = "a recorded step gave other logits than the step itself"
+
+
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [(refused, "capturing is not permitted"), (mistaken, OTHER), (no_number, OTHER)],
+)
+async def test_where_steps_cannot_be_recorded_they_are_computed(record, why, model, serving, prompts, agree, caplog):
+    async with serving() as engine:
+        engine._worker.backend._batch._decoder.graphs = Graphs(record)
+        answers = await engine.generate_batch([make_request(ids, 5, 0, 1.0) for ids in prompts])
+        agree(model("qwen2")[0], prompts, answers, 1.0)
+    assert caplog.messages == [f"decoding goes on without CUDA graphs: {why}"]
+
+
+@pytest.mark.gpu
+async def test_a_gpu_samples_alike_from_graphs_and_without(gpu, model, prompts):
+    both = []
+    for graphs in (True, False):
+        engine = TransformersEngine(TransformersEngine.Config(cuda_graphs=graphs))
+        await engine.start(EngineModel(model("qwen2")[1], "float32", gpu))
+        try:
+            requests = [make_request(ids, 60 - 3 * place, place, 1.0) for place, ids in enumerate(prompts * 3)]
+            answers = await engine.generate_batch(requests)
+            recorded = engine._worker.backend._batch._decoder.graphs
+            assert (gpu == "cuda" and graphs) == (recorded is not None and any(recorded._graphs.values()))
+        finally:
+            await engine.close()
+        both.append(answers)
+    for one, other in zip(*both, strict=True):
+        assert one.ids == other.ids
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4, rel=0)
 
 
 @pytest.mark.parametrize("kind", LEAN)

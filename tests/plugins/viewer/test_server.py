@@ -17,7 +17,7 @@ from asking import client, told, tree
 from recorded_run import HOSTILE, record
 
 from agent_r1_core.runs.run import Run
-from agent_r1_core.runs.trajectory_file import write_trajectories
+from agent_r1_core.runs.trajectory_file import read_trajectories, write_trajectories
 
 
 @pytest.fixture
@@ -65,7 +65,10 @@ def test_an_episode_has_every_token_with_all_that_is_known_of_it(get: Callable[.
     assert (found["group"], found["group_rows"], found["rows"]) == (1, [3, 4, 5, 6], 8)
     assert found["group_samples"] == [0, 1, 2]
     assert (found["return"], found["task"]["seed"]) == (1.25, str(2**60))
-    assert set(found["known"].values()) == {True}
+    assert found["known"] == {
+        **dict.fromkeys(("text", "advantages", "learner", "values", "version"), True),
+        "replayed": None,
+    }
     first, second = found["segments"]
     assert first["tokens"] == {
         "id": [506, 483, 9999, 484, 479, 507],
@@ -74,6 +77,7 @@ def test_an_episode_has_every_token_with_all_that_is_known_of_it(get: Callable[.
         "mask": [0, 0, 0, 1, 1, 1],
         "logprob": [None, None, None, -0.5, -0.25, -0.125],
         "advantage": [0.0, 0.0, 0.0, 21.5, 22.0, 22.5],
+        "replayed": [None] * 6,
         "learner": [None, None, None, -10.75, -11.0, -11.25],
         "value": [None, None, None, 5.375, 5.5, 5.625],
         "version": [None, None, None, 1, 1, 2],
@@ -89,6 +93,36 @@ def test_an_episode_has_every_token_with_all_that_is_known_of_it(get: Callable[.
     baseline = get("runs", "small", "steps", 2, "episodes", 6)
     assert (baseline["group"], baseline["known"]["advantages"], baseline["baseline"]) == (1, False, True)
     assert get("runs", "small", "steps", 2, "episodes", 7)["group"] is None
+
+
+def test_what_a_replay_kept_stands_beside_what_was_recorded(copied: Path) -> None:
+    """Of the same tokens; the record of a step that was trained again has others. A damaged one is none."""
+    (copied / "replays").mkdir()
+    kept = copied / "replays/step_000002.parquet"
+    kept.with_suffix(".json").write_text('{"changed": ["algorithm=rloo", "training.epochs=2"]}')
+    shutil.copy(copied / "trajectories" / kept.name, kept)
+
+    def asked(row: int) -> Any:
+        with client(copied) as someone:
+            return told(someone, "runs", "small", "steps", 2, "episodes", row)
+
+    found = asked(4)
+    tokens = found["segments"][0]["tokens"]
+    assert (found["known"]["replayed"], tokens["replayed"]) == (
+        "algorithm=rloo, training.epochs=2",
+        tokens["advantage"],
+    )
+    assert asked(7)["known"]["replayed"] is None, "it was dropped"
+    others = read_trajectories(kept)
+    others[4].segments[0].ids[0] ^= 1
+    write_trajectories(kept, 2, others)
+    assert asked(4)["known"]["replayed"] is None
+    kept.write_text("{")
+    assert asked(4)["known"]["replayed"] is None
+    shutil.copy(copied / "trajectories" / kept.name, kept)
+    assert asked(4)["known"]["replayed"]
+    kept.with_suffix(".json").write_text("{")
+    assert asked(4)["known"]["replayed"] is None
 
 
 def test_a_search_brings_the_newest_step_first_and_tells_how_far_it_is(home: Path) -> None:

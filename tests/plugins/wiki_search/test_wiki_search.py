@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -193,3 +195,19 @@ def test_threads_search_at_once_and_get_their_own_answers(opened: Any) -> None:
     with ThreadPoolExecutor() as threads:
         found = list(threads.map(lambda query: run(tool, query), list(titles) * 200))
     assert [text.partition("\n")[0] for text in found] == list(titles.values()) * 200
+
+
+def test_jax_is_left_alone(tmp_path: Path) -> None:
+    """bm25s calls it where it is installed, and it takes most of a GPU's memory then."""
+    (tmp_path / "jax").mkdir()
+    (tmp_path / "jax" / "__init__.py").write_text("")
+    (tmp_path / "jax" / "lax.py").write_text("def top_k(*given): raise SystemExit('JAX was asked')")
+    search = f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+import jax
+from agent_r1_wiki_search.bm25 import Words
+print(Words(False).of_query("the river"), sys.modules["bm25s"].selection.JAX_IS_AVAILABLE, sys.modules["jax"] is jax)
+"""
+    done = subprocess.run([sys.executable, "-c", search], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("['river'] False True\n", "")

@@ -8,6 +8,7 @@ export const COLOURINGS = [
   ["mask", "action mask", "Sampled by the policy, and so trained; the other tokens were given to it.", null, "mask"],
   ["logprob", "log-prob", "How likely the engine held the token that it sampled.", (t, i) => t.logprob[i], "surprise"],
   ["advantage", "advantage", "What the update credited the token with.", (t, i) => t.advantage[i], "diverging"],
+  ["replayed", "both advantages", "Left what the update credited the token with, right what a replay derived.", (t, i) => t.replayed[i], "diverging"],
   ["value", "value", "The return that the critic expected at the token.", (t, i) => t.value[i], "sequential"],
   ["gap", "gap to the learner", "The learner's log-prob less the engine's, before the update.", gap, "diverging"],
   ["version", "weights' version", "Which weights sampled the token.", (t, i) => t.version[i], "sequential"],
@@ -23,6 +24,7 @@ export function gap(tokens, index) {
 export function missing(key, episode) {
   const { known } = episode;
   if (key === "advantage" && !known.advantages) return "it was not trained on, so it has no advantages";
+  if (key === "replayed" && !known.replayed) return "`agent-r1 replay RUN --step N KEY=VALUE --keep` derives others";
   if (key === "value" && !known.values) return "the run has no critic, or did not record its values";
   if (key === "gap" && !known.learner) return "the learner's log-probs were not recorded for it";
   if (key === "version" && !known.version) return "the run did not record which weights sampled its tokens";
@@ -33,8 +35,9 @@ export function missing(key, episode) {
 export function scale(colouring, segments) {
   if (colouring.kind === "mask") return { at: () => null, marks: [] };
   if (colouring.kind === "surprise") return { at: (value) => (isNumber(value) ? 1 - Math.exp(value) : null), marks: SURPRISE };
+  const shown = ["advantage", "replayed"].includes(colouring.key) ? [(t, i) => t.advantage[i], (t, i) => t.replayed[i]] : [colouring.value];
   const values = segments.flatMap(({ tokens }) =>
-    tokens.id.map((_, index) => (tokens.mask[index] ? colouring.value(tokens, index) : null)).filter(isNumber),
+    tokens.id.flatMap((_, index) => (tokens.mask[index] ? shown.map((value) => value(tokens, index)) : [])).filter(isNumber),
   );
   if (colouring.kind === "diverging") return diverging(values);
   return sequential(values);

@@ -3,10 +3,10 @@
 import { COLOURINGS, missing } from "viewer/lib/colour.js";
 import { fill, h } from "viewer/lib/dom.js";
 
-/** Colourings that can be chosen for an episode; the weights' version only where it varies. */
+/** Colourings that can be chosen for an episode; the weights' version only where it varies, a replay's only where one is kept. */
 export function choices(episode) {
   const versions = new Set(episode.segments.flatMap(({ tokens }) => tokens.version.filter((one) => one !== null)));
-  return COLOURINGS.filter(({ key }) => key !== "version" || versions.size > 1);
+  return COLOURINGS.filter(({ key }) => (key !== "version" || versions.size > 1) && (key !== "replayed" || episode.known.replayed));
 }
 
 /** Buttons and scale; `choose(key)` hears of a choice, `show(colouring, scale)` draws one. */

@@ -48,6 +48,7 @@ function rows(episode, token, tokens) {
     ["learner's log-prob", of("learner")],
     ["gap", sampled ? exact(gap(tokens, index)) : "–"],
     ["advantage", of("advantage")],
+    ...(episode.known.replayed ? [[`by ${episode.known.replayed}`, of("replayed")]] : []),
     ["value", of("value")],
     ["version", of("version")],
     ["reward here", turn && index === turn.stop - 1 ? reward(episode, turn) : "–"],

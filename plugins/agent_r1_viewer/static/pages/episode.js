@@ -62,18 +62,33 @@ export async function show(place, { parts, query }) {
   function tokens() {
     const panel = tokenPanel(episode);
     const more = async (segment, from) => (await get([...parts, "tokens"], { ...asked, segment, from })).tokens;
-    const view = tokenView(episode, { show: panel.show, more, changed: paint, goTo: goToTurn });
+    const views = [draw()];
+    const pair = h("div", { class: "pair" }, views);
     const choice = legend(episode, choose);
     paint();
     return {
-      element: h("div", { class: "tokens-view" }, h("div", { class: "panel" }, choice, view), panel),
+      element: h("div", { class: "tokens-view" }, h("div", { class: "panel" }, choice, pair), panel),
       paint,
-      press: view.press,
+      press: (...given) => views[0].press(...given),
     };
+
+    function draw() {
+      return tokenView(episode, { show: panel.show, more, changed: redrawn, goTo: goToTurn });
+    }
+
+    /** Tokens that one side has fetched stand in both. */
+    function redrawn() {
+      if (views.length === 2) for (const side of [0, 1]) views[side].replaceWith((views[side] = draw()));
+      paint();
+    }
 
     function paint() {
       const colouring = COLOURINGS.find(({ key }) => key === shown());
-      choice.show(colouring, view.colour(colouring));
+      const two = colouring.key === "replayed";
+      if (two && views.length === 1) pair.append((views[1] = draw()));
+      pair.classList.toggle("two", two);
+      choice.show(colouring, views[0].colour(two ? COLOURINGS.find(({ key }) => key === "advantage") : colouring));
+      if (two) views[1].colour(colouring);
     }
   }
 

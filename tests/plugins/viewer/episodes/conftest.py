@@ -88,6 +88,11 @@ def planted(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     known = lambda place, logprob: (0.25 * place - 1.5, logprob - 0.001 * place + 0.005, 0.1 * place)
     path = run / f"trajectories/step_{PLANTED:06d}.parquet"
     write_trajectories(path, PLANTED, [*trained, greedy, dropped], numbers(trained, known))
+    otherwise = lambda place, logprob: (1.0 - 0.25 * place, logprob, 0.0)
+    replayed = run / "replays" / path.name
+    replayed.parent.mkdir()
+    write_trajectories(replayed, PLANTED, [*trained, greedy], numbers(trained, otherwise))
+    replayed.with_suffix(".json").write_text('{"changed": ["algorithm=rloo"]}')
     half = run / "trajectories/step_000001.parquet"
     half.write_bytes(half.read_bytes()[:5000])
     return run

@@ -48,6 +48,25 @@ def test_dropped_episodes_are_apart_and_begin_with_why(open_planted: Open, arriv
     assert page.locator(".legend button[data-key=advantage]").is_disabled()
 
 
+def test_advantages_of_a_replay_stand_beside_those_of_the_record(open_planted: Open) -> None:
+    """On one scale: the recorded ones reach from -1.5 to 0, the derived ones from 1 down."""
+    page = open_planted("steps/2/episodes/0?view=tokens")
+    sides = page.locator(".pair .tokens")
+    assert sides.count() == 1
+    page.locator(".legend button[data-key=replayed]").click()
+    expect(sides).to_have_count(2)
+    assert [sides.nth(number).get_attribute("data-colour") for number in (0, 1)] == ["advantage", "replayed"]
+    below = [
+        side.locator(".token.sampled").first.evaluate("it => it.classList.contains('below')") for side in sides.all()
+    ]
+    assert below == [True, False]
+    sides.nth(1).locator(".token.sampled").first.hover()
+    assert page.locator("dd[data-name='by algorithm=rloo']").inner_text() == "0.25"
+    assert page.locator("dd[data-name=advantage]").inner_text() == "-0.75"
+    page.locator(".legend button[data-key=advantage]").click()
+    expect(sides.nth(1)).to_be_hidden()
+
+
 def test_samples_of_a_group_are_side_by_side_and_part_where_the_actions_do(open_planted: Open) -> None:
     page = open_planted("steps/2/groups/0")
     assert "they part in the action of turn 1" in page.locator("section.panel").inner_text()

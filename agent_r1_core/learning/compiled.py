@@ -1,0 +1,80 @@
+"""Norms, activations and rotary embeddings on a GPU: torch's compiler makes one kernel of each, and of its gradient.
+
+Under autocast the results come in its precision, in which the matrix products that read them compute: otherwise each of
+the products would convert them anew. All numbers between are float32.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+_CASES = 64
+"""For which a function may be compiled: widths, precisions, with and without gradient."""
+
+
+def norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """Root mean square norm (arXiv 1910.07467) over the last dimension."""
+    return _call(_norm(eps, _kind(x)), x.flatten(0, -2), weight).view(x.shape)
+
+
+def silu_mul(gate: Tensor, up: Tensor) -> Tensor:
+    """silu(gate) * up (arXiv 2002.05202)."""
+    return _call(_silu_mul(_kind(gate)), gate.flatten(0, -2), up.flatten(0, -2)).view(gate.shape)
+
+
+def rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotary embedding in the half-split layout of transformers (arXiv 2104.09864) of [1, tokens, heads, width], with
+    cosines and sines [1, tokens, width]."""
+    return _call(_rotary(_kind(x)), x[0], cos[0], sin[0])[None]
+
+
+def _kind(x: Tensor) -> torch.dtype:
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+
+
+def _call(function: Callable[..., Tensor], *given: Tensor) -> Tensor:
+    """Compiled once for all numbers of tokens, which come first in all but weights."""
+    for tensor in given:
+        if tensor.dim() > 1:
+            torch._dynamo.maybe_mark_dynamic(tensor, 0)
+    with torch.autocast(given[0].device.type, enabled=False):
+        return function(*given)
+
+
+def _compile(function: Callable[..., Tensor]) -> Any:
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, _CASES)
+    return torch.compile(function, fullgraph=True)
+
+
+@functools.cache
+def _norm(eps: float, kind: torch.dtype) -> Any:
+    def formula(x: Tensor, weight: Tensor) -> Tensor:
+        wide = x.float()
+        return (weight * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps))).to(kind)
+
+    return _compile(formula)
+
+
+@functools.cache
+def _silu_mul(kind: torch.dtype) -> Any:
+    def formula(gate: Tensor, up: Tensor) -> Tensor:
+        return (F.silu(gate.float()) * up.float()).to(kind)
+
+    return _compile(formula)
+
+
+@functools.cache
+def _rotary(kind: torch.dtype) -> Any:
+    def formula(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        wide, half = x.float(), x.shape[-1] // 2
+        turned = torch.cat((-wide[..., half:], wide[..., :half]), -1)
+        return (wide * cos[:, None] + turned * sin[:, None]).to(kind)
+
+    return _compile(formula)
