@@ -96,13 +96,17 @@ class Server:
         self._in_background(connection.leave())
 
     async def _probe(self, connection: Connection, answered: int) -> None:
-        """Give a connection up on which nothing was answered during a call, and not even its tools are listed now."""
+        """Give a connection up on which nothing was answered since a call began, and not even its tools are listed now.
+
+        A call that is answered while this waits shows that the server lives; a later one that hangs has its own probe.
+        """
         if not connection.started or connection.ended or connection.answered > answered:
             return
         try:
             await asyncio.wait_for(connection.tools(), _PROBE_SECONDS)
         except Exception:
-            self._lose(connection, "it hangs")
+            if connection.answered == answered:
+                self._lose(connection, "it hangs")
 
     def _in_background(self, work: Any) -> None:
         task = asyncio.ensure_future(work)

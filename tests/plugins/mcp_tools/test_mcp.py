@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from agent_r1_mcp.server import Server
 from agent_r1_mcp.toolset import McpToolset
 from served import free_port, serving
 
@@ -121,6 +122,47 @@ async def test_a_slow_call_costs_its_time_and_a_server_that_hangs_is_replaced() 
         while "2" in (last := (await call("count")).text) or not last.isdigit():
             continue
         assert last == "1"
+
+
+async def test_a_server_that_answers_another_call_is_kept_although_its_list_comes_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Late:
+        started, ended, answered, left = True, False, 0, False
+
+        async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+            await asyncio.sleep(60 if name == "sleep" else 0)
+            self.answered += 1
+            return {}
+
+        async def tools(self) -> list[dict[str, Any]]:
+            await asyncio.sleep(60)
+            return []
+
+        async def leave(self) -> None:
+            self.left = True
+
+    monkeypatch.setattr("agent_r1_mcp.server._PROBE_SECONDS", 0.2)
+    first, *others = connections = [Late(), Late()]
+    server = Server("late", lambda: connections.pop(0))  # type: ignore[arg-type, return-value]
+
+    async def out_of_time() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(server.call("sleep", {}), 0.05)
+
+    async def probed() -> None:
+        while server._background:
+            await asyncio.wait(server._background)
+
+    await out_of_time()
+    await server.call("count", {})
+    await probed()
+    assert not first.left
+    await out_of_time()
+    await probed()
+    assert first.left, "nothing was answered since that call began"
+    await server.close()
+    assert others[0].left
 
 
 async def test_each_episode_has_a_process_of_its_own_and_leaves_nothing() -> None:
