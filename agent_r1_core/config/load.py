@@ -86,9 +86,20 @@ class ResolvedConfig:
             raise ComponentLoadError("\n".join(used))
 
     def check_data(self) -> None:
-        """Raise a TaskError where files or folders are not there that the components will read; one line each."""
+        """Raise what task sources and tools would raise about their data, as far as that shows at once.
+
+        Raises:
+            TaskError: files or folders are not there that the components will read, one line each; or the first record
+                of one is not what a task source or a tool reads.
+            ComponentLoadError: the constructor of one raises.
+        """
         if self.missing:
             raise TaskError("\n".join(self.missing))
+        tasks = self.config.tasks
+        for block in (*filter(None, tasks.eval_sets.values()), *tasks.train_sets.values()):  # as they load
+            self.make("tasks", block).check_data()
+        for tool in self.config.tools:
+            self.make("tool", tool).check_data()
 
     def replace(self, values: Mapping[str, Any], source: str = "chosen at the start of the run") -> ResolvedConfig:
         """A copy with some keys set, such as the value that replaces `threads: auto`.

@@ -176,6 +176,10 @@ class ToolEnv(Component):
     """Whether its observations say themselves what the policy reads, by `continues` and `request`; the recipe's
     `context` must then be `append`."""
 
+    overdue: str = ""
+    """What has not happened while `reset` or `step` waits, for the sentence about their time-out: "the server did not
+    answer" becomes "the server did not answer within 5 seconds"; empty: the sentence names the method."""
+
     def __init__(self, config: ComponentConfig | None = None, services: EnvServices | None = None) -> None:
         super().__init__(config)
         self.services = services if services is not None else EnvServices()

@@ -31,6 +31,14 @@ class TaskSource(Component):
         """
         raise TypeError(f"task source {type(self).__name__} defines no load(); add one")
 
+    def check_data(self) -> None:
+        """Raise what `load` would raise, as far as that shows at once: read the first record of a file, and download
+        nothing. `agent-r1 train --dry-run` calls it.
+
+        Raises:
+            TaskError: as `load`.
+        """
+
     def corpus(self) -> Iterable[Passage] | None:
         """Documents that a search tool may index, or None where the source has none."""
         return None

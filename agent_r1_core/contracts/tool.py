@@ -117,6 +117,11 @@ class Tool(Component):
     def open(self, resources: ToolResources) -> None:
         """Load heavy resources (an index, a connection); `agent_r1_core.working` shows how far that is."""
 
+    def check_data(self) -> None:
+        """Raise what `open` would raise about the tool's own files, as far as that shows at once: read the first record
+        of a file, and download nothing. `agent-r1 train --dry-run` calls it.
+        """
+
     def run(self, arguments: Any, context: ToolContext) -> Any:
         """Perform the action; may be `async def`."""
         raise TypeError(f"tool {type(self).__name__} defines no run(arguments, context); add one")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +15,8 @@ from pydantic import Field
 
 from agent_r1_core.contracts.component import ComponentConfig, DataPath
 from agent_r1_core.errors import TaskError
-from agent_r1_core.records.files import READERS, read_places
+from agent_r1_core.opening import DOCUMENT
+from agent_r1_core.records.files import READERS, read_places, stream_records
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,24 @@ class RecordsConfig(ComponentConfig):
             return records[self.offset : stop]
         chosen = random.Random(f"{self.seed}/records").sample(range(self.offset, len(records)), self.size)
         return [records[place] for place in sorted(chosen)]
+
+    def first(self, usable: Callable[[Record], bool] = lambda _: True) -> Record | None:
+        """The first record behind the offset, read alone; None where that takes long: from the hub, a folder, or a
+        `.json` file of more than 64 MiB, which is read whole.
+
+        Args:
+            usable: as in `read`.
+
+        Raises:
+            TaskError: the file is missing, unreadable up to there, or holds no such record.
+        """
+        if self.path is None or Path(self.path).is_dir():
+            return None
+        if self.path.lower().endswith(".json") and os.path.exists(self.path) and os.path.getsize(self.path) > DOCUMENT:
+            return None
+        every = (Record(index, where, content) for index, (where, content) in enumerate(stream_records(self.path)))
+        record = next(islice(filter(usable, every), self.offset, None), None)
+        return record or self.read(usable)[0]  # which says what is wrong
 
     def unavailable(self) -> str | None:
         """Why this machine cannot read it: folders and the hub need the package `datasets`."""

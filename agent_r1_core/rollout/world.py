@@ -205,6 +205,11 @@ class World:
         try:
             return await self._caller.call(function, timeout, self.lane, name.removesuffix("()"), convert)
         except CallTimeout:
+            if self._env is not None and self._env.overdue:
+                raise EpisodeError(
+                    f"{self._env.overdue} within {timeout:g} seconds in episode {self._episode}; raise env.timeout if "
+                    "it needs longer"
+                ) from None
             raise EpisodeError(f"{name} took longer than {timeout:g} seconds in episode {self._episode}") from None
         except Unfit as unfit:
             raise EpisodeError(f"{name} {unfit} (episode {self._episode})") from None

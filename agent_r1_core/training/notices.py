@@ -5,6 +5,7 @@ A tracker's exception is reported once and never stops training (LAW 9).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from agent_r1_core.evaluation.listener import Listener
     from agent_r1_core.rollout import RolloutResult
     from agent_r1_core.trajectory import Trajectory
+
+_MOST_CAUSES = 3
+"""Causes of failed episodes that a note names."""
 
 
 @dataclass
@@ -80,11 +84,11 @@ class StepNotes:
         """
         if not rollout.dropped:
             return
-        failed, reason = len(rollout.dropped), rollout.dropped[0].reason
+        failed, causes = len(rollout.dropped), _causes(rollout.dropped)
         if not rollout.groups and not played_before:
-            raise EpisodeError(f"step {step}: all {failed} episodes failed at every attempt; the first: {reason}")
+            raise EpisodeError(f"step {step}: all {failed} episodes failed at every attempt: {causes}")
         total = failed + len(rollout.episodes) + sum(not one.player for one in rollout.baselines)
-        self._listener.note(f"step {step}: {failed} of {total} episodes failed permanently and are left out: {reason}")
+        self._listener.note(f"step {step}: {failed} of {total} episodes failed permanently and are left out: {causes}")
 
     def warnings(self, step: int, warnings: Sequence[str]) -> None:
         for warning in warnings:
@@ -100,6 +104,21 @@ class StepNotes:
                 f"the metrics {', '.join(names)} are reported but not declared; declare each as a Metric, with its "
                 "meaning, in `metrics` of the component that reports it"
             )
+
+
+def _causes(failed: Sequence[Trajectory]) -> str:
+    """Why these episodes failed: the first reason of each cause, the commonest first. Reasons that name different
+    episodes alone are one cause."""
+    causes: dict[str, list[str]] = {}
+    for one in failed:
+        episode = rf"(?<![\w.])(\w+/)?{re.escape(one.task.id)}(/[\w-]+)*(?![\w.])"
+        causes.setdefault(re.sub(episode, "", one.reason), []).append(one.reason)
+    if len(causes) == 1:
+        return failed[0].reason
+    commonest = sorted(causes.values(), key=len, reverse=True)
+    told = [f"{len(reasons)} episode{'s' * (len(reasons) > 1)}: {reasons[0]}" for reasons in commonest[:_MOST_CAUSES]]
+    more = len(causes) - len(told)
+    return " | ".join([*told, *([f"and {more} more cause{'s' * (more > 1)}"] if more else [])])
 
 
 def catalogue_of(resolved: ResolvedConfig) -> Catalogue:

@@ -52,6 +52,16 @@ class Conversations(TaskSource):
         """
         return [self._task(record) for record in self.config.read()]
 
+    def check_data(self) -> None:
+        """Read the first record of a file.
+
+        Raises:
+            TaskError: as `load`.
+        """
+        record = self.config.first()
+        if record is not None:
+            self._task(record)
+
     def _task(self, record: Record) -> Task:
         content = record.content
         messages = content.get("messages") if isinstance(content, dict) else None

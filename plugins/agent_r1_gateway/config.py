@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from fnmatch import fnmatchcase
 
 from pydantic import Field, field_validator
@@ -12,6 +13,8 @@ from agent_r1_gateway.speech import Thinking
 
 OURS = ("policy", "untrained")
 """What the policy answers."""
+_LONGEST_NAME = 200
+"""Characters of a command in messages."""
 _SCRIPT = re.compile(r"[^/{-][^{]*\.(py|js|mjs|ts|sh|rb)")
 
 
@@ -71,6 +74,13 @@ class ProgramConfig(EnvConfig):
                     f"{name}: {rule!r} is neither policy nor untrained nor an address that begins with http"
                 )
         return given
+
+    @property
+    def named(self) -> str:
+        """What plays the episodes, for messages."""
+        if self.command is None:
+            return f"the function {self.function}"
+        return f"the program `{shlex.join(self.command):.{_LONGEST_NAME}}`"
 
     def script(self) -> str | None:
         """The script that `command` gives an interpreter by a path of no fixed place."""

@@ -160,7 +160,7 @@ class ProgramEnv(ToolEnv):
             later(self._happened, _Ended(result))
 
         await self._program.start(self._told(task), self._gateway.address, line.key, ended)
-        first = await self._next()
+        first = await self._next("asked the model for nothing")
         if isinstance(first, _Ended):
             if isinstance(first.result, Exception):
                 raise first.result
@@ -193,7 +193,7 @@ class ProgramEnv(ToolEnv):
         self._untrained = self._untrained + 1 if withdrawn else 0
         if self._untrained > _MOST_UNTRAINED:
             raise EpisodeError(f"the program asked {_MOST_UNTRAINED} times in a row for what is not trained")
-        following = await self._next()
+        following = await self._next("neither asked the model again nor ended")
         info: dict[str, Any] = {} if withdrawn else {"request": told}
         if self._left_out and (withdrawn or self._turns == 1):
             info["left_out"] = list(self._left_out)
@@ -237,11 +237,13 @@ class ProgramEnv(ToolEnv):
         self._coming.append(what)
         self._news.set()
 
-    async def _next(self) -> Asked | _Ended:
-        """What comes next, in the order of arrival."""
+    async def _next(self, without: str) -> Asked | _Ended:
+        """What comes next, in the order of arrival; `without` it, the program did this."""
+        self.overdue = f"{self.config.named} {without}"
         while not self._coming:
             self._news.clear()
             await self._news.wait()
+        self.overdue = ""
         self._announced = max(self._announced - 1, 0)
         return self._coming.popleft()
 

@@ -6,9 +6,8 @@ Reads the original JSON Lines files and the hub's copy. Answers are numbers: sco
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from agent_r1_core import RecordsConfig, Task, TaskError, TaskSource, text_field
+from agent_r1_core import Record, RecordsConfig, Task, TaskError, TaskSource, text_field
 
 
 class GSM8K(TaskSource):
@@ -36,16 +35,30 @@ class GSM8K(TaskSource):
         Raises:
             TaskError: the data set is missing or malformed.
         """
-        config = self.config
-        return [_task(record.content, f"{config.stem}.{record.index}", record.where) for record in config.read()]
+        return [self._task(record) for record in self.config.read()]
 
+    def check_data(self) -> None:
+        """Read the first record of a file.
 
-def _task(record: Any, key: str, where: str) -> Task:
-    solution = text_field(record, "answer", where)
-    _, mark, final = solution.rpartition("####")
-    answer = final.strip().replace(",", "")
-    if not mark or not answer:
-        raise TaskError(f"the answer of {where} has no '#### NUMBER' at its end; give a file in the original format")
-    return Task(
-        id=key, prompt=text_field(record, "question", where), answers=(answer,), metadata={"solution": solution}
-    )
+        Raises:
+            TaskError: as `load`.
+        """
+        record = self.config.first()
+        if record is not None:
+            self._task(record)
+
+    def _task(self, record: Record) -> Task:
+        where = record.where
+        solution = text_field(record.content, "answer", where)
+        _, mark, final = solution.rpartition("####")
+        answer = final.strip().replace(",", "")
+        if not mark or not answer:
+            raise TaskError(
+                f"the answer of {where} has no '#### NUMBER' at its end; give a file in the original format"
+            )
+        return Task(
+            id=f"{self.config.stem}.{record.index}",
+            prompt=text_field(record.content, "question", where),
+            answers=(answer,),
+            metadata={"solution": solution},
+        )

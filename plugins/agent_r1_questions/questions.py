@@ -86,6 +86,17 @@ class Questions(TaskSource, ABC):
             tasks[task.id] = task
         return list(tasks.values())
 
+    def check_data(self) -> None:
+        """Read the first record of a file.
+
+        Raises:
+            TaskError: as `load`.
+        """
+        record = self.config.first(self.usable)
+        if record is not None:
+            self._check_format(record)
+            self.task(record)
+
     def corpus(self) -> Iterable[Passage] | None:
         """The paragraphs of the tasks, each once, or None if the records hold none.
 
@@ -106,10 +117,13 @@ class Questions(TaskSource, ABC):
         """
         records = self.config.read(self.usable)
         for record in records:
-            other = format_of(record)
-            if not self.reads_others and other not in (None, self.format):
-                raise TaskError(
-                    f"{record.where} has the format of {other}, of which {self.format} would miss a part; "
-                    f"read it by the task source {other}"
-                )
+            self._check_format(record)
         return records
+
+    def _check_format(self, record: Record) -> None:
+        other = format_of(record)
+        if not self.reads_others and other not in (None, self.format):
+            raise TaskError(
+                f"{record.where} has the format of {other}, of which {self.format} would miss a part; "
+                f"read it by the task source {other}"
+            )

@@ -24,6 +24,7 @@ from agent_r1_core.opening import LINES, check_regular
 from agent_r1_wiki_search.backends import open_searcher
 from agent_r1_wiki_search.config import WikiSearchConfig
 from agent_r1_wiki_search.connection import Call
+from agent_r1_wiki_search.corpus import stream_corpus
 from agent_r1_wiki_search.packages import missing
 from agent_r1_wiki_search.remote import RemoteSearcher
 from agent_r1_wiki_search.searcher import LONGEST_QUERY, Hit, Searcher
@@ -71,6 +72,15 @@ class WikiSearch(Tool):
         """
         self._excerpt = make_excerpt(self.config, resources.tokenizer)
         self._searcher = open_searcher(self.config, resources)
+
+    def check_data(self) -> None:
+        """Read the first passage of `corpus`; a `.json` file is read whole.
+
+        Raises:
+            TaskError: the corpus is malformed there, or empty.
+        """
+        if self.config.corpus is not None:
+            next(stream_corpus(self.config.corpus))
 
     def other_corpora(self) -> tuple[str, ...]:
         """The source that the option names."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -110,9 +111,44 @@ def test_missing_data_files_are_an_error_already(
         f"error: tasks.train.path (recipes/mine.yaml, line 3) names {tmp_path}/recipes/train.json",
         f"error: tools[0].corpus (recipes/mine.yaml, line 4) names {tmp_path}/recipes/pages.jsonl",
     ]
-    for name in ("train.json", "pages.jsonl"):
-        (tmp_path / "recipes" / name).write_text("[]")
+    (tmp_path / "recipes/train.json").write_text('[{"_id": "q", "question": "Who?", "answer": "Karimo"}]')
+    (tmp_path / "recipes/pages.jsonl").write_text('{"title": "Karimo", "text": "Karimo is a town."}')
     assert agent_r1("train", "recipes/mine.yaml", "--dry-run").exit_code == 0
+
+
+GOOD = '{"question": "2 + 2?", "answer": 4}\n'
+BROKEN = "a line that only training reads\n"
+TABLE = {"name": "table", "path": "rows.jsonl", "prompt": "question", "answers": "answer"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "keys", "why"),
+    [
+        (GOOD + BROKEN, {}, ""),
+        (BROKEN + GOOD + BROKEN, {}, "line 1 of {}/rows.jsonl is not JSON"),
+        (GOOD, {"tasks.train.answers": "solution"}, "line 1 of {}/rows.jsonl has no column 'solution'"),
+        (GOOD, {"tasks.eval": {**TABLE, "prompt": "asked"}}, "line 1 of {}/rows.jsonl has no column 'asked'"),
+        ("{}\n" + GOOD + BROKEN, {"tasks.train.offset": 1}, ""),
+        (GOOD, {"tasks.train.offset": 1}, "{}/rows.jsonl holds 1 records but offset=1 was asked for"),
+        ("", {}, "{}/rows.jsonl holds no record"),
+        ("{}", {"tasks.train": {"name": "gsm8k", "path": "rows.jsonl"}}, "line 1 of {}/rows.jsonl has no text"),
+        (GOOD, {"tasks.train": {"name": "conversations", "path": "rows.jsonl"}}, "line 1 of {}/rows.jsonl has no list"),
+        (GOOD, {"tools": [{"name": "wiki_search", "corpus": "pages.jsonl"}]}, "{}/pages.jsonl holds no record"),
+    ],
+)
+def test_the_first_record_is_read_as_training_reads_it(
+    agent_r1: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: str, keys: dict[str, Any], why: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows.jsonl").write_text(rows)
+    Path("pages.jsonl").touch()
+    keys = {"tasks.train": TABLE, "tasks.eval": "arithmetic"} | keys
+    texts = [f"{key}={json.dumps(value)}" for key, value in keys.items()]
+    dry = agent_r1("train", "default", *texts, "--dry-run")
+    assert dry.exit_code == (1 if why else 0), dry.stderr
+    if why:
+        assert why.format(tmp_path) in dry.stderr
+        assert agent_r1("train", "default", *texts).stderr.endswith(dry.stderr), "training says the same"
 
 
 def test_packages_of_extras_that_are_missing_are_an_error_already(

@@ -142,6 +142,8 @@ def test_a_reward_that_raises_ends_the_run_with_its_reason(agent_r1: Invoke, cha
     )
     done = agent_r1("train", "default", *changed("rewards=[gold]", "evaluation.at_start=false"), "-p", "gold.py")
     assert done.exit_code == 1
-    assert "error: step 1: all 4 episodes failed at every attempt; the first: reward gold of" in done.stderr
-    assert "KeyError" in done.stderr
+    assert "error: step 1: all 4 episodes failed at every attempt: 2 episodes: reward gold of" in done.stderr
+    assert "failed with KeyError: 'broken' (" in done.stderr
+    assert " | 2 episodes: reward gold of" in done.stderr
+    assert "failed with KeyError: 'gold' (" in done.stderr
     assert not list((tmp_path / "runs").iterdir()), "nothing was recorded, so nothing stands in the way of the next try"

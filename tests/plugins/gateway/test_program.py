@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from agent_r1_gateway.config import ProgramConfig
 from agent_r1_gateway.env import ProgramEnv, _note_silence
+from agent_r1_gateway.server import shared_gateway
 from agent_r1_gateway.speech import reply_of
 from agent_r1_gateway.wire import ChatMessage, ChatRequest
 from agent_r1_tool_formats.search_tags import SearchTags
@@ -415,7 +416,11 @@ SLEEP = ["sleep", f"77.{os.getpid()}"]
     [
         ("ask('Hi'); print('it broke'); sys.exit(3)", EndStatus.FAILED, "exit code 3: it broke"),
         ("ask('Hi'); os.kill(os.getpid(), 9)", EndStatus.FAILED, "signal 9"),
-        ("ask('Hi'); import time; time.sleep(600)", EndStatus.FAILED, "took longer than 1 seconds"),
+        (
+            "ask('Hi'); import time; time.sleep(600)",
+            EndStatus.FAILED,
+            "{prompt}'` neither asked the model again nor ended within 1 seconds in episode 0/q/0/1; raise env.timeout",
+        ),
         ("import signal; signal.signal(15, signal.SIG_IGN)\nwhile True: ask('Hi')", EndStatus.TRUNCATED, "max_turns"),
         ("ask('Hi')\nfor _ in range(20000): print('x' * 99)", EndStatus.TERMINATED, "env"),
         (
@@ -435,6 +440,18 @@ def test_a_command_that_misbehaves_ends_with_its_reason(play_one, tmp_path, code
         ends = time.monotonic() + 20
         while _running("\0".join(SLEEP)):
             assert time.monotonic() < ends, "what the program started goes on"
+
+
+def test_a_function_that_asks_for_nothing_is_named_with_its_bound(play_one):
+    shared_gateway()  # which takes time of its own to start
+    ends = threading.Event()
+    trajectory = play_one(lambda client, episode: ends.wait(60), timeout=0.5)
+    ends.set()
+    assert (trajectory.status, trajectory.reason) == (
+        EndStatus.FAILED,
+        "the function a:function asked the model for nothing within 0.5 seconds in episode 0/q/0/1; raise env.timeout "
+        "if it needs longer",
+    )
 
 
 def _running(wanted: str) -> bool:

@@ -1,0 +1,38 @@
+"""What a listener hears of a step's failed episodes."""
+
+from __future__ import annotations
+
+import pytest
+from small_run import Notes
+
+from agent_r1_core.errors import EpisodeError
+from agent_r1_core.metrics import Catalogue
+from agent_r1_core.rollout import RolloutResult
+from agent_r1_core.testing import make_task, make_trajectory
+from agent_r1_core.training.notices import StepNotes
+from agent_r1_core.trajectory import EndStatus, Trajectory
+
+
+def failed(sample: int, reason: str) -> Trajectory:
+    """An episode of task 2, which is also a number in the reasons."""
+    return make_trajectory(task=make_task("2"), sample=sample, status=EndStatus.FAILED, reason=reason)
+
+
+def test_each_cause_of_failed_episodes_is_told_once_with_its_count() -> None:
+    slow = [failed(n, f"reward judge of episode 2/{n} took longer than 20 seconds") for n in range(2)]
+    stuck = [failed(n, f"Maze.step() took longer than 2.5 seconds in episode 7/2/{n}/3") for n in range(3)]
+    single = failed(5, "reward gold of task 2 is nan")
+    several = [failed(n, f"reward odd of episode 2/{n} is {word}") for n, word in enumerate(("red", "blue", "green"))]
+    listener = Notes()
+    notes = StepNotes(listener, Catalogue())
+    notes.failures(4, RolloutResult(dropped=[*slow, single, *stuck, *several]), played_before=True)
+    with pytest.raises(EpisodeError) as ended:
+        notes.failures(5, RolloutResult(dropped=slow), played_before=False)
+    assert listener.said == [
+        "step 4: 9 of 9 episodes failed permanently and are left out: 3 episodes: Maze.step() took longer than 2.5 "
+        "seconds in episode 7/2/0/3 | 2 episodes: reward judge of episode 2/0 took longer than 20 seconds | 1 episode: "
+        "reward gold of task 2 is nan | and 3 more causes"
+    ]
+    assert str(ended.value) == (
+        "step 5: all 2 episodes failed at every attempt: reward judge of episode 2/0 took longer than 20 seconds"
+    )
