@@ -53,6 +53,7 @@ def test_two_steps_train(
     client = CLIENTS[name]
     recipe: dict[str, Any] = {
         "extends": "default",
+        "model": {"dtype": "float32"},
         "env": {"name": "program", **cheap_options_of(client), "max_tokens": 1024, "max_turns": 3},
         "tools": [],
         "rewards": ["letters"],
@@ -63,7 +64,7 @@ def test_two_steps_train(
         "run": {"dir": str(tmp_path), "name": "two-steps"},
     }
     if client.from_npm:
-        recipe["model"] = {"name": str(page / "model")}
+        recipe["model"] |= {"name": str(page / "model")}
         (page / "instructions.md").write_text(SHORT)
         shorter = [option.format(page=page) for option in SHORTER[name]]
         recipe["env"] |= {"command": [*recipe["env"]["command"], *shorter], "max_tokens": 8192}
