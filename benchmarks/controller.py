@@ -39,6 +39,7 @@ from agent_r1_ray import relay, stored  # noqa: E402
 from agent_r1_ray.dispatcher import Dispatcher  # noqa: E402
 from agent_r1_ray.jobs import Report  # noqa: E402
 from agent_r1_ray.packed import packed  # noqa: E402
+from agent_r1_ray.rollouts import Garbage  # noqa: E402
 from simulated_workers import GROUP, KINDS, OUTSIDE, PARTS, Meter, SimulatedWorker, VirtualLoop, episode, tasks  # noqa: E402
 
 from agent_r1_core.contracts.token_numbers import TokenNumbers  # noqa: E402
@@ -64,6 +65,7 @@ def simulated(by: str, workers: int, each: int) -> dict[str, float]:
         make: Any = lambda number: SimulatedWorker(number, meter, kinds, by, counts)
         dispatcher = Dispatcher(make, workers, each)
         await dispatcher.start()
+        Garbage().spare()
         loop, finished, begun = asyncio.get_running_loop(), dict[int, Trajectory](), asyncio.get_running_loop().time()
         before = Counter(meter.seconds)
 
@@ -123,6 +125,7 @@ async def shared(by: str, workers: int, each: int, size: int, seconds: float) ->
     relays = [relay.Relay(spec) for _ in range(round(workers / relay.WORKERS))] if by == "reference" else []
     calls = [one.call for one in relays] or [relay.direct]
     await asyncio.gather(*(calls[k % len(calls)](actors[k % count], "rest") for k in range(4 * count)))
+    Garbage().spare()
     rate = workers * each / 42 / size
     watchers = min(workers, max(4, round(rate * 4)))
     told, until, kept = 0, time.monotonic() + seconds, []

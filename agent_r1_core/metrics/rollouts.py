@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.tally import Tally
-from agent_r1_core.trajectory import Group, Trajectory
+from agent_r1_core.trajectory import Group, Trajectory, differ
 
 
 def reward_metrics(episodes: Sequence[Tally]) -> dict[str, float]:
@@ -33,12 +33,13 @@ def set_metrics(trajectories: Sequence[Trajectory], sets: Iterable[str]) -> dict
 def spread_metrics(groups: Sequence[Group]) -> dict[str, float]:
     """Spread of returns within groups and over all episodes (standard deviations with n - 1, in reward units), and the
     share of groups without spread; groups of one episode do not count."""
-    returns = [value for group in groups for value in group.returns]
+    every = [group.returns for group in groups]
+    returns = [value for own in every for value in own]
     metrics: dict[str, float] = {metric.RETURN_STD: statistics.stdev(returns)} if len(returns) > 1 else {}
-    several = [group for group in groups if len(group.returns) > 1]
+    several = [own for own in every if len(own) > 1]
     if several:
-        metrics[metric.GROUP_STD] = statistics.fmean(statistics.stdev(group.returns) for group in several)
-        metrics[metric.GROUPS_WITHOUT_SPREAD] = sum(not group.varies for group in several) / len(several)
+        metrics[metric.GROUP_STD] = statistics.fmean(map(statistics.stdev, several))
+        metrics[metric.GROUPS_WITHOUT_SPREAD] = sum(not differ(min(own), max(own)) for own in several) / len(several)
     return metrics
 
 

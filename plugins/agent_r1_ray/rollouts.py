@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -33,6 +34,28 @@ if TYPE_CHECKING:
     from agent_r1_ray.cluster import Placement
     from agent_r1_ray.crew import Crew
 
+_NEVER = 1_000_000_000
+
+
+class Garbage:
+    """Python's search for garbage in a process that holds the episodes of a step: hundreds of thousands of objects, of
+    which none is garbage. A search through all of them comes once a rollout, and spares what was there before."""
+
+    def __init__(self) -> None:
+        self._before: tuple[int, int, int] | None = None
+
+    def spare(self) -> None:
+        """Begin."""
+        self._before = gc.get_threshold()
+        gc.set_threshold(*self._before[:2], _NEVER)
+        gc.freeze()
+
+    def restore(self) -> None:
+        """Let Python search as it did before."""
+        if self._before is not None:
+            gc.set_threshold(*self._before)
+            gc.unfreeze()
+
 
 class RayRollouts:
     """Rollouts of several workers.
@@ -61,11 +84,13 @@ class RayRollouts:
         self._told = CallCounts()
         """The calls that results have told of: where rollouts overlap, each call counts in one of them."""
         self._writer = Writer()
+        self._garbage = Garbage()
 
     async def start(self) -> None:
         """Start all workers."""
         with working("starting rollout workers"):
             await self._dispatcher.start()
+        self._garbage.spare()
 
     def tools(self, split: str) -> dict[str, dict[str, Any]]:
         """The facts about a task set's tools that a report states."""
@@ -83,6 +108,7 @@ class RayRollouts:
             ConfigError, ModelError, PluginError: a retry would not help.
         """
         begun = time.perf_counter()
+        gc.collect()
         plans, finished = plan_episodes(request, self._seed), dict[int, "Trajectory"]()
 
         def keep(plan: EpisodePlan, trajectory: Trajectory) -> None:
@@ -133,6 +159,7 @@ class RayRollouts:
 
     async def close(self) -> None:
         """Leave all workers to the crew, when all files are on disk."""
+        self._garbage.restore()
         with suppress(RunError):  # `written` is there for whoever wants to know
             await self.written()
         await self._dispatcher.close()
