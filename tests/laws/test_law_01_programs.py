@@ -173,7 +173,7 @@ def test_sub_agents_are_answered_at_the_same_time(monkeypatch):
             number = len(self.requests)
             if number == 2:
                 self.there.set()
-            await asyncio.wait_for(self.there.wait(), 5)
+            await asyncio.wait_for(self.there.wait(), 25)
             await asyncio.sleep(0.01 * (number % 2))
             return generation
 
