@@ -44,9 +44,7 @@ def test_files_survive_calls_and_processes_do_not() -> None:
         assert killed("yes", "more bytes]").startswith("y\ny\n")
         assert "more bytes]\n[killed" in killed("yes", "more bytes]")
         assert "No space left on device" in run("head -c 3000000 /dev/zero > large")
-        assert "Resource temporarily unavailable" in killed(
-            "for i in $(seq 99); do sleep 9 & done", "unavailable"
-        )
+        assert "Resource temporarily unavailable" in killed("for i in $(seq 99); do sleep 9 & done", "unavailable")
         assert run("rm large; cat file /etc/passwd").startswith("kept\ncat: /etc/passwd: No such file")
     finally:
         tool.release(context)
