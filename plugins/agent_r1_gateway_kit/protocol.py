@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -12,7 +12,9 @@ from agent_r1_gateway_kit.exact import Report
 from agent_r1_gateway_kit.http_client import Pending, call
 from agent_r1_gateway_kit.talks import TALKS, Reply, Talk
 
-_LEAVING = 0.3
+_HOLDING = 30.0
+"""Seconds in which a request reaches the engine."""
+_LEAVING = 3.0
 """Seconds in which a gateway notices that a client has left."""
 
 
@@ -38,17 +40,16 @@ class Program:
         return Pending(method, base + path, body, {**key, **(headers or {})})
 
     def until_held(self, number: int = 1) -> None:
-        """Wait until the engine holds this many replies back, or for two seconds."""
-        for _ in range(100):
-            if call("GET", self._at)["held"] >= number:
-                return
-            time.sleep(0.02)
+        """Wait until the engine holds this many replies back, or for half a minute."""
+        self._wait(lambda: self._held() >= number, _HOLDING)
 
     def abandon(self, pending: Pending) -> None:
-        """Leave before the answer, once the engine is at it, and give the gateway time to notice."""
+        """Leave before the answer, once the engine is at it, and give the gateway time to notice: until it has
+        cancelled the reply, or for three seconds, since others may still wait for it."""
         self.until_held()
+        held = self._held()
         pending.leave()
-        time.sleep(_LEAVING)
+        self._wait(lambda: self._held() < held, _LEAVING)
 
     def release(self) -> None:
         """Let the engine say what it holds back."""
@@ -63,6 +64,15 @@ class Program:
     def trained(self, *conversations: Sequence[Reply]) -> None:
         """Whether exactly these replies are trained, and the engine read the very ids of what each continued."""
         self.end().check([[reply.action for reply in conversation] for conversation in conversations])
+
+    def _held(self) -> int:
+        return int(call("GET", self._at)["held"])
+
+    @staticmethod
+    def _wait(so: Callable[[], bool], seconds: float) -> None:
+        late = time.monotonic() + seconds
+        while not so() and time.monotonic() < late:
+            time.sleep(0.02)
 
     def context(self, reply: Reply) -> str:
         """What the engine read before it said this."""

@@ -23,7 +23,7 @@ from agent_r1_core import Tool, ToolArguments, ToolContext, ToolError, tool
 
 RELEASE = threading.Event()
 """Lets go of every hung thread."""
-PATIENCE = float(os.environ.get("LAWS_PATIENCE", "20"))
+PATIENCE = float(os.environ.get("LAWS_PATIENCE", "60"))
 """Seconds after which a hung tool gives up by itself, so that a test that is about to fail ends."""
 
 

@@ -26,7 +26,7 @@ from typer.testing import CliRunner
 from agent_r1_cli.main import build_app
 from agent_r1_core import opening
 
-SECONDS = float(os.environ.get("LAWS_PATIENCE", "20"))
+SECONDS = float(os.environ.get("LAWS_PATIENCE", "60"))
 """Until a command counts as one that waits."""
 MEMORY = 2**31
 """Bytes beyond what this process has at first."""

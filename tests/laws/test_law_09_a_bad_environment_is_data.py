@@ -11,7 +11,7 @@ import bad_tools
 import pytest
 from bad_tools import RELEASE, stubborn
 from stage import BOTH_MODES, Stage, questions
-from test_law_09_values_become_plain import AsyncWorld, World, end, sly_reward, why_dropped
+from test_law_09_values_become_plain import IMPATIENT, AsyncWorld, World, end, sly_reward, why_dropped
 
 from agent_r1_core import Observation, Step
 from agent_r1_core.errors import UnknownComponent
@@ -50,7 +50,7 @@ def test_whatever_an_environment_raises_fails_its_own_episode(
     ids=["thread", "loop", "awaitable"],
 )
 def test_a_hung_environment_fails_its_own_episode(made: type[World], misbehave: Callable[[], Any]) -> None:
-    assert "took longer than 0.8 seconds" in why_dropped(misbehave, made)
+    assert "took longer than 0.8 seconds" in why_dropped(misbehave, made, config=IMPATIENT)
 
 
 @pytest.mark.parametrize("kind", list(bad_tools.ERRORS))

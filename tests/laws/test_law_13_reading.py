@@ -63,7 +63,7 @@ def test_every_command_is_tried_that_takes_a_run() -> None:
     "command", [pytest.param(one, marks=pytest.mark.slow) if one in SLOW else one for one in COMMANDS]
 )
 def test_no_file_makes_a_command_wait_write_or_fall(run: Path, command: str, warm: Path) -> None:
-    tried = subprocess.run([warm, HERE / "hostile_files.py", run, command], capture_output=True, text=True, timeout=240)
+    tried = subprocess.run([warm, HERE / "hostile_files.py", run, command], capture_output=True, text=True, timeout=900)
     results = [json.loads(line) for line in tried.stdout.splitlines() if line.startswith('{"file"')]
     assert results, tried.stderr
     sound, others, *rest = results

@@ -32,17 +32,21 @@ def free_port() -> int:
 
 @contextmanager
 def serving(command: Sequence[Any], port: int, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """A program, once it answers at its port."""
+    """A program, once it answers at its port; a busy machine has two minutes for it."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen([str(word) for word in command], **quiet, **options)  # type: ignore[call-overload]
     try:
-        for _ in range(600):
+        late = time.monotonic() + 120
+        while not _answers(port):
             assert process.poll() is None, f"the server {command} ended"
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
+            assert time.monotonic() < late, f"the server {command} does not answer"
             time.sleep(0.05)
         yield process
     finally:
         process.kill()
         process.wait()
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

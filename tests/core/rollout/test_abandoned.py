@@ -40,7 +40,7 @@ class Fails(Asks):
 def test_a_bad_environment_costs_its_own_episode(env: Any, status: EndStatus) -> None:
     class Slow(ScriptedPolicy):
         async def generate(self, request: Any) -> Any:
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05 if env is Refuses else 60)
             return await super().generate(request)
 
     settings = RolloutSettings(lambda services: env(services=services), sampling=Sampling(), max_retries=0)

@@ -132,7 +132,7 @@ def test_a_wrong_announcement_fails_its_episode(wrong: Any) -> None:
 
     class Slow(ScriptedPolicy):
         async def generate(self, request: Any) -> Any:
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(60)
             return await super().generate(request)
 
     with pytest.raises(AssertionError, match=r"ahead (returned str|observed a message of the role)"):

@@ -66,6 +66,7 @@ def test_an_awaitable_has_what_is_left_of_its_calls_time(monkeypatch: pytest.Mon
 
 def test_what_an_async_function_gave_in_the_last_moment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
+    monkeypatch.setattr(calling, "_LOOK_SECONDS", 60.0)
     monkeypatch.setattr(calling, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
     class Slow(Exception):

@@ -205,7 +205,7 @@ def test_processes_close_their_tool_and_leave_no_process_behind(tmp_path):
     notes = (tmp_path / "notes").read_text().split()
     assert notes.count("closed") == notes.count("opened") >= 1
     with contextlib.suppress(ProcessLookupError):
-        assert select.select([os.pidfd_open(int(left.text))], [], [], 20)[0], "it still runs"
+        assert select.select([os.pidfd_open(int(left.text))], [], [], 60)[0], "it still runs"
 
 
 @pytest.mark.slow
@@ -251,7 +251,8 @@ def test_a_process_runs_the_plugin_file_as_it_was_read(tmp_path):
     assert answer.text == "6"
 
 
-def test_many_short_calls_share_the_processes_that_stand_ready():
+def test_many_short_calls_share_the_processes_that_stand_ready(monkeypatch):
+    monkeypatch.setattr(isolated, "PATIENCE", 2.0)  # on a busy machine a short call takes its time
     runner = ToolRunner(made("whoami"), isolation={"whoami": "process"})
     processes = {json.loads(answer.text)["process"] for answer in run(runner, *[("whoami", {})] * 40)}
     assert len(processes) <= 3
@@ -299,7 +300,7 @@ def test_a_process_that_misses_its_deadline_is_killed_then_and_not_at_the_end(tm
         try:
             with pytest.raises(CallTimeout):
                 await spin.call({"how": "integers", "pid_file": str(tmp_path / "pid")}, context(), 0.2)
-            ended = await asyncio.to_thread(process._process.wait, 20)
+            ended = await asyncio.to_thread(process._process.wait, 60)
             assert ended == 128 + signal.SIGKILL
             async with asyncio.timeout(60):
                 while not spin._all:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
-from agent_r1_gateway import reporting
+from agent_r1_gateway import reporting, server
 from agent_r1_gateway.history import History, Place
 from agent_r1_gateway.line import Asked, Line
 from agent_r1_gateway_kit.exact import EncodedAgain, NotExact, Report
@@ -22,12 +24,12 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Where our gateway reports, in a thread, so that faults can be planted."""
-    server = uvicorn.Server(uvicorn.Config(reporting.app(), port=0, log_level="warning", lifespan="off"))
-    bound = server.config.bind_socket()
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+    serving = uvicorn.Server(uvicorn.Config(reporting.app(), port=0, log_level="warning", lifespan="off"))
+    bound = serving.config.bind_socket()
+    thread = threading.Thread(target=serving.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{bound.getsockname()[1]}"
-    server.should_exit = True
+    serving.should_exit = True
     thread.join(30)
 
 
@@ -88,6 +90,21 @@ def test_a_planted_fault_is_found(run: Run, address: str, monkeypatch: pytest.Mo
     found = run("--agent-gateway", address, "-k", chosen, "--tb=line")
     assert found.returncode == 1, found.stdout[-3000:]
     assert ("EncodedAgain" if fault == "encodes again" else "NotExact") in found.stdout
+
+
+@pytest.mark.slow
+def test_a_busy_gateway_may_notice_late_that_a_client_has_left(
+    run: Run, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = server._left
+
+    async def late(request: Any) -> None:
+        await left(request)
+        await asyncio.sleep(0.7)
+
+    monkeypatch.setattr(server, "_left", late)
+    result = run("--agent-gateway", address, "-k", "test_a_client_that_leaves and chat")
+    assert result.returncode == 0, result.stdout[-3000:]
 
 
 def report(sampled: list[tuple[list[int], list[int]]], segments: list[tuple[list[int], list[int]]]) -> Report:

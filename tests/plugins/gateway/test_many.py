@@ -25,7 +25,7 @@ def held() -> tuple[int, int, int]:
     return process.num_fds(), threading.active_count(), len(process.children(recursive=True))
 
 
-def wait_until(so: Callable[[], bool], seconds: float = 10) -> bool:
+def wait_until(so: Callable[[], bool], seconds: float = 60) -> bool:
     """Whether it is so in the end; idle threads take a moment."""
     end = time.monotonic() + seconds
     while not so() and time.monotonic() < end:
@@ -59,5 +59,5 @@ def test_32_processes_at_once_leave_nothing(play, tmp_path, monkeypatch):
     before = held()
     result = play(command=command, tasks=tasks, settings=settings, script=lambda cue: "Tavelo")
     assert [one.answer for one in result.trajectories] == ["Tavelo"] * 64
-    assert held()[2] == before[2]
+    assert held()[2] <= before[2]
     assert not list(tmp_path.glob("agent-r1-program-*"))

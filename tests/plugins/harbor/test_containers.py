@@ -25,6 +25,7 @@ WORKDIR /work
 COPY --chown=1000 numbers.txt .
 USER 1000
 """
+HANG = "while :; do echo still here; done"
 SETTINGS = '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]\n'
 """Machines that may not raise a limit run containers, too."""
 
@@ -77,10 +78,13 @@ def task(podman: str, tmp_path: Path) -> Task:
 
 def play(task: Task, podman: str, *commands: str) -> tuple[list[str], float | None]:
     """What each command printed, and the reward."""
-    env = Harbor(Harbor.Config(container=podman, seconds=3), EnvServices(tool_format=Hermes()))
+    env = Harbor(Harbor.Config(container=podman), EnvServices(tool_format=Hermes()))
+    steps = []
     try:
         env.reset(task)
-        steps = [env.step(Action(Hermes().render_call(ToolCall("shell", {"command": one})))) for one in commands]
+        for one in commands:
+            env.config = Harbor.Config(container=podman, seconds=3 if one == HANG else 60)
+            steps.append(env.step(Action(Hermes().render_call(ToolCall("shell", {"command": one})))))
         return [str(step.observation.messages[0]["content"]) for step in steps], env.step(Action("Done.")).reward
     finally:
         env.close()
@@ -99,8 +103,7 @@ def test_a_task_is_played_and_graded_in_containers_of_its_image(task: Task, podm
 
 def test_what_a_command_leaves_behind_is_ended_and_costs_the_next_one_nothing(task: Task, podman: str) -> None:
     many = "i=0; while [ $i -lt 30 ]; do sleep 99 & i=$((i + 1)); done"
-    hang = "while :; do echo still here; done"
-    said, reward = play(task, podman, *[many] * 4, hang, "kill -9 -1; kill -9 1", "ls; echo 1 > sum.txt")
+    said, reward = play(task, podman, *[many] * 4, HANG, "kill -9 -1; kill -9 1", "ls; echo 1 > sum.txt")
     assert said[:4] == ["(no output)"] * 4
     assert said[4].endswith("[killed: it took too long]")
     assert said[6] == "numbers.txt"

@@ -120,7 +120,8 @@ def test_tests_that_give_no_reward_fail_the_episode(copied: Path, script: str, s
     """LAW 5: it is no reward of 0."""
     (copied / "tests" / "test.sh").write_text(script)
     settings = copied / "task.toml"
-    settings.write_text(settings.read_text().replace("timeout_sec = 30.0", "timeout_sec = 1.0"))
+    if "took longer" in said:
+        settings.write_text(settings.read_text().replace("timeout_sec = 30.0", "timeout_sec = 1.0"))
     with pytest.raises(EpisodeError) as failed:
         play(task("double", copied.parent))
     assert said in str(failed.value)
@@ -247,6 +248,7 @@ def test_a_task_with_an_image_runs_in_containers(
     fixed = "sed -i 's|// 2 [*] 4|* 2|' double.py; ls /tests; echo 1 > /logs/reward.txt"
     assert play(given, fixed, container=str(STAND_IN)).reward == 1.0
     assert play.read == ["(no output)"]  # type: ignore[attr-defined]
-    assert play(given, "yes; sleep 60", "rm double.py", container=str(STAND_IN), seconds=1).reward == 0.0
+    remove = ["rm -f double.py"] * 4  # on a busy machine one may take longer than its time
+    assert play(given, "yes; sleep 60", *remove, container=str(STAND_IN), seconds=1).reward == 0.0
     assert "[killed: it took too long]" in play.read[0]  # type: ignore[attr-defined]
     assert not list(tmp_path.glob("agent-r1-*"))

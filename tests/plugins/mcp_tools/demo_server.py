@@ -43,6 +43,12 @@ def count() -> int:
 
 
 @server.tool()
+def process() -> int:
+    """Its number."""
+    return os.getpid()
+
+
+@server.tool()
 def die() -> str:
     """Ends the process."""
     os._exit(3)

@@ -112,16 +112,23 @@ async def test_whatever_a_server_answers_or_does_is_a_result(monkeypatch: pytest
 
 
 @pytest.mark.slow
-async def test_a_slow_call_costs_its_time_and_a_server_that_hangs_is_replaced() -> None:
+async def test_a_slow_call_costs_its_time_and_a_server_that_hangs_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(timeout=2.0, command=DEMO, env=PATH) as call:
-        await call("count")
+
+        async def process() -> str:
+            while not (said := (await call("process")).text).isdigit():  # a busy machine may take longer than the call
+                continue
+            return said
+
+        monkeypatch.setattr("agent_r1_mcp.server._PROBE_SECONDS", 60.0)
+        first = await process()
         slow = await call("sleep", seconds=60)
         assert slow.text == "Error: sleep did not answer within 2 seconds."
-        assert (await call("count")).text == "2", "a server that still lists its tools stays"
+        assert await process() == first, "a server that still lists its tools stays"
+        monkeypatch.setattr("agent_r1_mcp.server._PROBE_SECONDS", 1.0)
         assert "did not answer" in (await call("hang")).text
-        while "2" in (last := (await call("count")).text) or not last.isdigit():
+        while await process() == first:
             continue
-        assert last == "1"
 
 
 async def test_a_server_that_answers_another_call_is_kept_although_its_list_comes_late(
@@ -176,7 +183,7 @@ async def test_each_episode_has_a_process_of_its_own_and_leaves_nothing() -> Non
             assert len(children() - before) == 16
             releases = (call.runner.release("count", context(name)) for name in names)  # type: ignore[attr-defined]
             await asyncio.gather(*releases)
-            assert children() == before
+            assert children() <= before
             assert descriptors() < files + 16, "not even one for each episode"
         await call("say", word="last")
     assert children() <= before

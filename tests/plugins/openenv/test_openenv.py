@@ -105,10 +105,11 @@ def test_text_fills_one_field(server: LittleServer) -> None:
 
 
 def test_a_broken_environment_fails_the_episode(server: LittleServer) -> None:
-    env = env_of(server, timeout=0.5)
+    env = env_of(server)
     env.reset(TASK)
     with pytest.raises(EpisodeError, match="the environment of the OpenEnv server failed: boom"):
         env.step(Action(call(number=10)))
+    env._session._timeout = 0.5
     with pytest.raises(EpisodeError, match="did not answer step: "):
         env.step(Action(call(number=0)))
     env.close()
@@ -184,7 +185,7 @@ def test_a_full_server_is_waited_for_and_nothing_leaks() -> None:
 
         assert asyncio.run(together()) == alone
         assert server.most_open == 5
-        for _ in range(200):
+        for _ in range(1200):
             if server.open == 0 and len(os.listdir("/proc/self/fd")) <= before[0]:
                 break
             threading.Event().wait(0.05)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from agent_r1_paper.reproduce_command import reproduce
 from typer.testing import CliRunner
 
 from agent_r1_cli.main import build_app
+from agent_r1_core.errors import RunError
+from agent_r1_core.runs.lock import RunLock
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import CommandContract
 
@@ -50,17 +53,45 @@ def keys(noise: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[s
     return [f"{key}={value}" for key, value in values.items()]
 
 
-def start(python: Path, *arguments: str) -> subprocess.Popen[str]:
-    call = [python, "-c", "from agent_r1_cli.main import main; main()", "reproduce", *arguments]
+CALL = "from agent_r1_cli.main import main; main()"
+AT_STEP_2 = """
+import os, time
+from agent_r1_core.runs.run import Run
+from agent_r1_core.work.running import _running
+
+append = Run.append_metrics
+
+def append_and_signal(run, step, metrics):
+    append(run, step, metrics)
+    if (run.path.name, step) == ({name!r}, 2):
+        os.kill({process}, {number})
+        while not _running.terminated:
+            time.sleep(0.01)
+
+Run.append_metrics = append_and_signal
+from agent_r1_cli.main import main; main()
+"""
+"""A training that sends `reproduce` a signal after its second step, and goes no further before it hears of that."""
+
+
+def signalled(name: str, number: int) -> str:
+    """The call of a `reproduce` that gets a signal in the middle of this run."""
+    training = f"{AT_STEP_2!r}.format(name={name!r}, process=os.getpid(), number={int(number)})"
+    return f"import os\nfrom agent_r1_paper import runner\nrunner._CALL = {training}\n{CALL}"
+
+
+def start(python: Path, *arguments: str, code: str = CALL) -> subprocess.Popen[str]:
+    call = [python, "-c", code, "reproduce", *arguments]
     environment = {key: value for key, value in os.environ.items() if key != "AGENT_R1_DEBUG"}
     return subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-def wait_for_steps(run: Path, count: int, process: subprocess.Popen[str]) -> None:
-    deadline, path = time.monotonic() + PATIENCE, run / "metrics.jsonl"
-    while process.poll() is None and time.monotonic() < deadline:
-        if path.exists() and path.read_text().count("\n") >= count:
-            return
+def wait_until_free(run: Path) -> None:
+    """Until the training has ended that a killed process leaves."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        with suppress(RunError):
+            return RunLock(run).release()
         time.sleep(0.02)
 
 
@@ -82,15 +113,13 @@ def test_a_matrix_that_is_killed_and_interrupted_ends_as_an_undisturbed_one(
     assert answer == Path("whole/table3.md").read_text()
     assert Path("whole/table3.png").read_bytes().startswith(b"\x89PNG")
 
-    killed = start(warm, *asked, "--dir", "broken")
-    wait_for_steps(Path("broken/runs/ppo-0"), 2, killed)
-    killed.kill()
-    killed.communicate()
+    killed = start(warm, *asked, "--dir", "broken", code=signalled("ppo-0", signal.SIGKILL))
+    killed.communicate(timeout=PATIENCE)
+    assert killed.returncode == -signal.SIGKILL
+    wait_until_free(Path("broken/runs/ppo-0"))
     assert list(Path("broken/cells").glob("*.json")) == []
 
-    interrupted = start(warm, *asked, "--dir", "broken", "--resume")
-    wait_for_steps(Path("broken/runs/grpo-0"), 2, interrupted)
-    interrupted.send_signal(signal.SIGINT)
+    interrupted = start(warm, *asked, "--dir", "broken", "--resume", code=signalled("grpo-0", signal.SIGINT))
     _, narration = interrupted.communicate(timeout=PATIENCE)
     assert interrupted.returncode == 130, narration
     last = narration.splitlines()[-1]

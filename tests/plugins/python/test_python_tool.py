@@ -87,12 +87,17 @@ def test_variables_survive_calls_and_belong_to_one_episode(run: Run) -> None:
 
 
 def test_what_takes_too_long_or_ends_costs_the_state_and_is_told(run: Run) -> None:
+    def in_time(code: str) -> str:
+        while "it took longer" in (said := run(code)):  # on a busy machine
+            continue
+        return said
+
     run("x = 1", seconds=1)
     gone = "the interpreter is a new one, and all variables are gone"
     assert run("while True: pass") == f"Error: it took longer than 1 seconds and was stopped; {gone}"
-    assert run("import os; os._exit(0)").endswith(gone)
-    assert run("x").endswith("NameError: name 'x' is not defined")
-    assert run("raise SystemExit(3)").endswith("SystemExit: 3")
+    assert in_time("import os; os._exit(0)").endswith(gone)
+    assert in_time("x").endswith("NameError: name 'x' is not defined")
+    assert in_time("raise SystemExit(3)").endswith("SystemExit: 3")
 
 
 def test_a_flood_of_output_is_cut(run: Run) -> None:

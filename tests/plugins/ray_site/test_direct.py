@@ -149,7 +149,7 @@ class Team:
         """Stop the process of a worker in the middle of reading the next version."""
         seen = torch.from_file(str(self.folder / f"{number}.bin"), shared=True, size=2 * ROWS, dtype=torch.bfloat16)
         some = seen[:: ROWS // 500]
-        for _ in range(20):
+        for _ in range(60):
             loading = asyncio.create_task(self.load(worker, await self.publish()))
             process = int(worker.place.rpartition(" ")[2])
             while not loading.done() and not (some == self.version).any():

@@ -157,7 +157,7 @@ def test_episodes_that_are_lost_before_they_are_fetched_are_played_again(
     monkeypatch.setattr(RayWorker, "submit", kill)
     monkeypatch.setattr(rollouts, "WORKERS", 1)
     killer = Killer({1: "RelayActor"}, signal.SIGSTOP)
-    monkeypatch.setattr(relay, "SILENCE", 8.0)
+    monkeypatch.setattr(relay, "SILENCE", 15.0)  # a relay that lives answers every 5 seconds
     run = run_once(folder, "killed", 2, listener=killer, **changed, **ONE_OF_EACH)
     check_complete(run, 2)
     assert played(run, 1) == played(expected, 1)

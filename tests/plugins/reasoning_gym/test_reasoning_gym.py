@@ -36,7 +36,9 @@ def tasks(dataset: str, **options: Any) -> list[Task]:
 
 
 def score(task: Task, answer: str | None, **options: Any) -> float:
-    return ReasoningGymScore(ReasoningGymScore.Config(**options)).score(make_trajectory(task=task, answer=answer))
+    """By default with as much time as there may be."""
+    config = ReasoningGymScore.Config(**{"seconds": 20, **options})
+    return ReasoningGymScore(config).score(make_trajectory(task=task, answer=answer))
 
 
 class TestReasoningGym(TaskSourceContract):
@@ -219,7 +221,7 @@ def test_a_thousand_answers_leave_nothing_behind() -> None:
         told = [threads.submit(score, *one) for one in each * 10]
         assert [one.result() for one in told] == [1.0, 0.0] * 500
         assert [one.result() for one in hung] == [0.0] * 6
-    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert len(os.listdir("/proc/self/fd")) <= descriptors
     (ours,) = pids("-P", str(os.getpid()), "-f", "agent_r1_reasoning_gym/helper")
     assert len(pids("-P", ours)) <= 8
 

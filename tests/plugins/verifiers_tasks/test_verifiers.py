@@ -89,16 +89,17 @@ def test_tasks_are_scored_by_their_own_rewards_with_weights(at: dict[str, str]) 
         before = len(os.listdir("/proc/self/fd"))
         scores = list(threads.map(reward.score, trajectories * 250))
     assert scores == [1.5, 0.5, 0.0, 0.0] * 250
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 @pytest.mark.slow
 def test_a_score_that_never_comes_costs_its_own_time_alone(at: dict[str, str]) -> None:
     """Whether it waits or keeps the helper busy: the others are scored, if need be by another helper."""
     (task,) = tasks(at, "slow-sums", first=3, size=1)
-    reward = VerifiersReward(VerifiersReward.Config(**at, seconds=1.0))
+    short, long = (VerifiersReward(VerifiersReward.Config(**at, seconds=seconds)) for seconds in (1.0, 60.0))
 
     def score(answer: str) -> float | str:
+        reward = long if answer.isdigit() else short
         try:
             return reward.score(make_trajectory(task=task, answer=answer))
         except ValueError as error:

@@ -81,7 +81,7 @@ def test_an_index_is_the_same_wherever_its_files_lie() -> None:
     ],
 )
 def test_a_wrong_request_gets_one_sentence(gated, request_: dict[str, Any], status: int, sentence: str) -> None:
-    answer = httpx2.post(f"{gated.url}/search", **request_)
+    answer = httpx2.post(f"{gated.url}/search", **request_, timeout=60)
     assert answer.status_code == status
     assert sentence in answer.json()["error"]
     assert gated.metric(f'wiki_search_requests_total{{code="{status}"}}') == 1
@@ -96,10 +96,12 @@ def test_a_body_is_read_as_json_whatever_its_content_type(gated) -> None:
 
 def test_it_answers_to_addresses_and_its_own_names_and_to_no_name_that_a_stranger_led_here(gated) -> None:
     for host in ("LOCALHOST:1", "127.0.0.1:8765", "10.0.0.7", "[::1]:80", "[fe80::1]", socket.gethostname()):
-        assert httpx2.get(f"{gated.url}/health", headers={"host": host}).status_code == 200
+        assert httpx2.get(f"{gated.url}/health", headers={"host": host}, timeout=60).status_code == 200
     for host in ("evil.example:8765", "127.0.0.1.evil.example", "localhost.evil.example", "localhost:x", ""):
         for method, path in (("GET", "/health"), ("GET", "/metrics"), ("POST", "/search"), ("GET", "/openapi.json")):
-            answer = httpx2.request(method, gated.url + path, headers={"host": host}, json={"queries": ["a"]})
+            answer = httpx2.request(
+                method, gated.url + path, headers={"host": host}, json={"queries": ["a"]}, timeout=60
+            )
             assert answer.status_code == 403
             assert answer.json()["error"].startswith("this service answers to IP addresses and to localhost, ")
 
@@ -132,7 +134,7 @@ def test_what_has_not_come_in_and_what_nobody_reads_do_not_hold_up_the_end(gated
     assert unread.recv(1)
     gated.process.send_signal(signal.SIGTERM)
     assert all_of(half).startswith(b"HTTP/1.1 503 ")
-    assert gated.process.wait(timeout=30) == 0
+    assert gated.process.wait(timeout=60) == 0
     unread.close()
 
 
@@ -216,7 +218,7 @@ def local(corpus: Path, cache: Path) -> Any:
 
 def test_it_answers_what_the_searcher_answers_and_says_what_it_searches(start, corpus: Path, tmp_path: Path) -> None:
     service, searcher = start(*SERVE, corpus, "--port", 0, "--name", "search.example"), local(corpus, tmp_path)
-    assert httpx2.get(f"{service.url}/health", headers={"host": "search.example"}).status_code == 200
+    assert httpx2.get(f"{service.url}/health", headers={"host": "search.example"}, timeout=60).status_code == 200
     queries = ["capital of France", "unheard-of", "demons alu", "Rhone Paris"]
     answer = service.post(*queries, top_k=3)
     assert answer.json()["results"] == [
