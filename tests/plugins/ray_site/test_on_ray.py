@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import os
 import signal
@@ -76,7 +77,7 @@ def test_one_worker_of_each_kind_computes_what_one_process_computes(
 ) -> None:
     """Bit for bit: metrics, trajectories, advantages, every file of the policy and of the checkpoints; also where the
     learner is lost, the rollout worker plays a step twice, and a relay calls it."""
-    changed = {"algorithm": "ppo", "training__lr": "1e-3"}
+    changed, garbage = {"algorithm": "ppo", "training__lr": "1e-3"}, gc.get_threshold()
     alone = fingerprint(run_once(folder, "alone", 2, **changed))
     assert fingerprint(run_once(folder, "on_ray", 2, **changed, **ONE_OF_EACH)) == alone
     killer = Killer({1: "LearnerActor"})
@@ -84,6 +85,7 @@ def test_one_worker_of_each_kind_computes_what_one_process_computes(
     assert fingerprint(run_once(folder, "killed", 2, listener=killer, **changed, **ONE_OF_EACH)) == alone
     assert len(killer.players) > 1
     assert len(set.union(*killer.players)) == 1, "the rollout worker was not kept"
+    assert gc.get_threshold() == garbage, "Python looks for garbage as before"
 
 
 def test_a_run_survives_the_loss_of_any_of_its_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
