@@ -6,6 +6,8 @@ import math
 import statistics
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
 
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.tally import Tally
@@ -38,7 +40,8 @@ def spread_metrics(groups: Sequence[Group]) -> dict[str, float]:
     metrics: dict[str, float] = {metric.RETURN_STD: statistics.stdev(returns)} if len(returns) > 1 else {}
     several = [own for own in every if len(own) > 1]
     if several:
-        metrics[metric.GROUP_STD] = statistics.fmean(map(statistics.stdev, several))
+        stdev = cache(statistics.stdev)  # exact, so that order is nothing to it; most groups have the returns of others
+        metrics[metric.GROUP_STD] = statistics.fmean(stdev(tuple(sorted(own))) for own in several)
         metrics[metric.GROUPS_WITHOUT_SPREAD] = sum(not differ(min(own), max(own)) for own in several) / len(several)
     return metrics
 
@@ -47,38 +50,30 @@ def episode_metrics(episodes: Sequence[Tally]) -> dict[str, float]:
     """Means over episodes, shares of turns, and the environment's own numbers."""
     if not episodes:
         return {}
-    n, turns, runs = len(episodes), sum(one.turns for one in episodes), sum(one.runs for one in episodes)
+    each: Any = Tally(*zip(*episodes, strict=True))  # columns in place of rows
+    n, turns, runs = len(episodes), sum(each.turns), sum(each.runs)
     metrics: dict[str, float] = {
         metric.EPISODE_TURNS: turns / n,
-        metric.EPISODE_ACTION_TOKENS: sum(one.action_tokens for one in episodes) / n,
-        metric.EPISODE_TOKENS: sum(one.tokens for one in episodes) / n,
-        metric.EPISODE_SEGMENTS: sum(one.segments for one in episodes) / n,
-        metric.EPISODE_TERMINATED: sum(one.terminated for one in episodes) / n,
-        metric.EPISODE_ANSWERED: sum(one.answered for one in episodes) / n,
-        metric.EPISODE_CUT_ACTIONS: sum(one.cut_turns for one in episodes) / max(1, turns),
-        metric.EPISODE_MALFORMED: sum(one.malformed_turns for one in episodes) / max(1, turns),
-        metric.EPISODE_REPETITION: 1 - sum(one.distinct_runs for one in episodes) / runs if runs else 0.0,
+        metric.EPISODE_ACTION_TOKENS: sum(each.action_tokens) / n,
+        metric.EPISODE_TOKENS: sum(each.tokens) / n,
+        metric.EPISODE_SEGMENTS: sum(each.segments) / n,
+        metric.EPISODE_TERMINATED: sum(each.terminated) / n,
+        metric.EPISODE_ANSWERED: sum(each.answered) / n,
+        metric.EPISODE_CUT_ACTIONS: sum(each.cut_turns) / max(1, turns),
+        metric.EPISODE_MALFORMED: sum(each.malformed_turns) / max(1, turns),
+        metric.EPISODE_REPETITION: 1 - sum(each.distinct_runs) / runs if runs else 0.0,
     }
-    calls = sum(one.calls for one in episodes)
+    calls, summaries = sum(each.calls), sum(each.summaries)
     if calls:
-        metrics[metric.EPISODE_REPEATED_CALLS] = sum(one.repeated_calls for one in episodes) / calls
-    judged = [float(one.success) for one in episodes if one.success is not None]
+        metrics[metric.EPISODE_REPEATED_CALLS] = sum(each.repeated_calls) / calls
+    judged = [float(success) for success in each.success if success is not None]
     if judged:
         metrics[metric.EPISODE_SUCCESS] = statistics.fmean(judged)
-    env, notes = _means("env", [one.env for one in episodes]), _means("reward", [one.notes for one in episodes])
-    return metrics | _summary_metrics(episodes) | env | notes
-
-
-def _summary_metrics(episodes: Sequence[Tally]) -> dict[str, float]:
-    """How many summaries there were, and how many were no good; nothing where no policy wrote one."""
-    summaries = sum(one.summaries for one in episodes)
-    if not summaries:
-        return {}
-    return {
-        metric.EPISODE_SUMMARIES: summaries / len(episodes),
-        metric.EPISODE_CUT_SUMMARIES: sum(one.cut_summaries for one in episodes) / summaries,
-        metric.EPISODE_EMPTY_SUMMARIES: sum(one.empty_summaries for one in episodes) / summaries,
-    }
+    if summaries:
+        metrics[metric.EPISODE_SUMMARIES] = summaries / n
+        metrics[metric.EPISODE_CUT_SUMMARIES] = sum(each.cut_summaries) / summaries
+        metrics[metric.EPISODE_EMPTY_SUMMARIES] = sum(each.empty_summaries) / summaries
+    return metrics | _means("env", each.env) | _means("reward", each.notes)
 
 
 def _means(prefix: str, episodes: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, float]:
