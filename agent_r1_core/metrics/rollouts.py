@@ -50,7 +50,7 @@ def episode_metrics(episodes: Sequence[Tally]) -> dict[str, float]:
     """Means over episodes, shares of turns, and the environment's own numbers."""
     if not episodes:
         return {}
-    each: Any = Tally(*zip(*episodes, strict=True))  # columns in place of rows
+    each: Any = Tally._make(zip(*episodes, strict=True))  # columns in place of rows
     n, turns, runs = len(episodes), sum(each.turns), sum(each.runs)
     metrics: dict[str, float] = {
         metric.EPISODE_TURNS: turns / n,
