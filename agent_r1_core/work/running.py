@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 END_SECONDS = 5.0
 """Time for what is left on a loop when its work is done."""
+_LOOK = 1.0
+"""Seconds in which a thread that waits for a run sees an interruption."""
 
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -127,7 +129,8 @@ def _in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
     interrupted = False
     while not ended.is_set():
         try:
-            ended.wait()
+            while not ended.wait(_LOOK):  # another thread may get the signal, which does not wake this one
+                continue
         except KeyboardInterrupt:
             interrupted = True
             with suppress(RuntimeError):  # its loop is closed: the run is about to end by itself
