@@ -59,6 +59,7 @@ _HOMES = {
     "Request": "contracts.engine",
     "RequestOptions": "contracts.env",
     "Record": "records",
+    "RecordTasks": "records",
     "RecordsConfig": "records",
     "RewardFn": "contracts.reward",
     "RewardSpec": "specs",

@@ -14,13 +14,12 @@ there; other keys are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, cast
 
-from agent_r1_core import Message, Record, RecordsConfig, Task, TaskError, TaskSource, demonstrated_actions, text_of
+from agent_r1_core import Message, Record, RecordsConfig, RecordTasks, Task, TaskError, demonstrated_actions, text_of
 
 
-class Conversations(TaskSource):
+class Conversations(RecordTasks):
     """Tasks with demonstrations, from a file or the hub."""
 
     class Config(RecordsConfig):
@@ -32,37 +31,7 @@ class Conversations(TaskSource):
         """Keep a conversation's own system message: environments put theirs before it. Off, the environment's stands
         alone, as it will in reinforcement learning and evaluation."""
 
-    @classmethod
-    def idle_options(cls, config: Any) -> dict[str, str]:
-        """Those of the hub beside a local path, and those of a sample where none is drawn."""
-        idle: dict[str, str] = config.idle()
-        return idle
-
-    @classmethod
-    def unavailable(cls, config: Any) -> str | None:
-        """A sentence if the hub or a folder is to be read, and the package for it is missing."""
-        reason: str | None = config.unavailable()
-        return reason
-
-    def load(self) -> Sequence[Task]:
-        """The tasks in the file's order.
-
-        Raises:
-            TaskError: the data set is missing, or one of its records is no conversation with an assistant.
-        """
-        return [self._task(record) for record in self.config.read()]
-
-    def check_data(self) -> None:
-        """Read the first record of a file.
-
-        Raises:
-            TaskError: as `load`.
-        """
-        record = self.config.first()
-        if record is not None:
-            self._task(record)
-
-    def _task(self, record: Record) -> Task:
+    def task(self, record: Record) -> Task:
         content = record.content
         messages = content.get("messages") if isinstance(content, dict) else None
         if not isinstance(messages, list):

@@ -38,7 +38,7 @@ class MuSiQue(Questions):
             TaskError: it is not answerable, and `unanswerable` is `refuse`.
         """
         if not isinstance(record.content, Mapping) or record.content.get("answerable") is not False:
-            return True
+            return super().usable(record)
         if self.config.unanswerable == "refuse":
             raise TaskError(
                 f"{record.where} is not answerable from its paragraphs; set unanswerable=skip to leave such questions "

@@ -47,7 +47,7 @@ class QA(Questions):
         """A data set on the Hugging Face hub, read if `path` is null."""
 
     def load(self) -> Sequence[Task]:
-        """As `Questions.load`; logs which task source reads the paragraphs, if this one does not."""
+        """As `RecordTasks.load`; logs which task source reads the paragraphs, if this one does not."""
         tasks = super().load()
         for record in self.records:
             if name := _other_source(record):
