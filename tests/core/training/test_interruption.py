@@ -207,6 +207,31 @@ def test_an_interruption_just_after_the_end_is_no_failure(monkeypatch: pytest.Mo
         loop.close()
 
 
+def test_in_a_notebook_a_signal_that_another_thread_gets_ends_the_run() -> None:
+    """Such a signal does not wake the thread that waits."""
+    ended: list[str] = []
+
+    async def work() -> None:
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        try:
+            await asyncio.sleep(30)
+            ended.append("by itself")
+        except asyncio.CancelledError:
+            ended.append("by the interruption")
+            raise
+
+    async def cell() -> None:
+        run_async(work())
+
+    loop = asyncio.new_event_loop()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(cell())
+    finally:
+        loop.close()
+    assert ended == ["by the interruption"]
+
+
 @pytest.fixture
 def keys(tmp_path: Path) -> list[str]:
     own = ("training.steps=4", "evaluation.every=4", "checkpoint.every=1", "run.name=run")
