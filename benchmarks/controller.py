@@ -51,6 +51,8 @@ from agent_r1_core.trajectory import Trajectory  # noqa: E402
 
 EACH, UPDATE = 128, 26.5
 """Episodes in flight in a worker; seconds of an update."""
+TAIL = 5 / 42
+"""The share of a step in which workers tell of their last episodes, which is urgent: the wait of one report."""
 
 
 def simulated(by: str, workers: int, each: int) -> dict[str, float]:
@@ -107,9 +109,10 @@ class Reporter:
     def __init__(self, kinds: Sequence[bytes]) -> None:
         self._kinds = kinds
 
-    async def report(self, pause: float, size: int) -> Report:
+    async def report(self, pause: float, size: int, urgent: bool) -> Report:
         await asyncio.sleep(pause)
-        return Report([(0, k, pickle.loads(self._kinds[k % KINDS])) for k in range(size)])
+        finished = [(0, k, pickle.loads(self._kinds[k % KINDS])) for k in range(size)]
+        return Report(finished, urgent=urgent)
 
     async def rest(self) -> None:
         return
@@ -134,7 +137,8 @@ async def shared(by: str, workers: int, each: int, size: int, seconds: float) ->
         nonlocal told
         while time.monotonic() < until:
             pause = watchers / rate * random.uniform(0.8, 1.2)
-            kept.append(await calls[number % len(calls)](actors[number % count], "report", pause, size))
+            urgent = until - time.monotonic() < seconds * TAIL
+            kept.append(await calls[number % len(calls)](actors[number % count], "report", pause, size, urgent))
             told += size
 
     used = time.process_time()

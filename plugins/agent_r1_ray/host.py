@@ -70,11 +70,12 @@ class RolloutHost:
         error = self._rollouts.broken()
         if error is not None:
             raise error
+        urgent = self._urgent.is_set() or len(self._finished) >= most
         self._news.clear()
         self._urgent.clear()
         finished, self._finished = self._finished, []
         broken, self._broken = self._broken, []
-        return Report(finished, broken, _calls(self._rollouts) - self._before)
+        return Report(finished, broken, _calls(self._rollouts) - self._before, urgent)
 
     async def cancel(self, jobs: Sequence[int]) -> None:
         """Stop jobs, by their numbers."""

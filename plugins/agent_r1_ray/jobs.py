@@ -44,6 +44,8 @@ class Report:
     """Jobs that ended with an error against which no retry helps."""
     counts: CallCounts = field(default_factory=CallCounts)
     """All calls of the worker since the dispatcher has it."""
+    urgent: bool = False
+    """Whether somebody waits for it: it ends a call's part here, brings an error, or makes room for what is waiting."""
 
 
 class WorkerLost(Exception):

@@ -30,8 +30,8 @@ WORKERS = 128
 """Rollout workers of a relay; half as many have none."""
 _TOGETHER = 0.005
 """Seconds for which calls wait for others."""
-_GATHER = 0.25
-"""Seconds for which reports wait for others; other answers wait for nothing."""
+_GATHER, _SOON = 1.0, 0.25
+"""Seconds for which reports wait for others, and those that are urgent; other answers wait for nothing."""
 _IDLE = 5.0
 """Seconds after which a relay answers that there is no news."""
 
@@ -94,6 +94,8 @@ class RelayActor:
         self._news.set()
         if not isinstance(found, Report):
             self._urgent.set()
+        elif found.urgent:
+            asyncio.get_running_loop().call_later(_SOON, self._urgent.set)
 
 
 def _slimmed(found: Any, batch: bytearray) -> Any:

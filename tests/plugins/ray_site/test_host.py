@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from agent_r1_ray import relay
 from agent_r1_ray.host import RolloutHost
 from agent_r1_ray.jobs import Job, Report
 from fake_workers import plans
@@ -100,7 +101,9 @@ async def test_nobody_waits_for_more_where_something_is_wrong() -> None:
     await played.end(0, 0)
     report = await played.asked()
     played.stage.playing[1].set_exception(ConfigError("the template refuses the conversation"))
-    ((job, error),) = (await report).broken
+    told = await report
+    ((job, error),) = told.broken
+    assert told.urgent
     assert (job, str(error)) == (played.jobs[1].id, "the template refuses the conversation")
     report = await played.asked()
     played.stage.dead = EngineError("out of memory")
@@ -108,6 +111,28 @@ async def test_nobody_waits_for_more_where_something_is_wrong() -> None:
     with pytest.raises(EngineError, match="out of memory"):
         await report
     await played.cancel()
+
+
+async def test_a_relay_passes_on_soon_what_somebody_waits_for_and_gathers_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(relay, "_GATHER", LONG)
+    monkeypatch.setattr(relay, "_SOON", 0.0)
+    played, passing = Played(1), relay.RelayActor(SimpleNamespace(load_plugin_files=lambda: None))  # type: ignore[arg-type]
+
+    async def direct(host: RolloutHost, method: str, most: int) -> Report:
+        return await host.report(0.0, most)
+
+    monkeypatch.setattr(relay, "direct", direct)
+    await played.submit()
+    news = asyncio.ensure_future(passing.news())
+    for episode in (0, 1):
+        await passing.call([(episode, played.host, "report", [100])])
+        assert not news.done()
+        await played.end(0, episode)
+        await asyncio.sleep(0.1)
+    answers, _ = await asyncio.wait_for(news, LONG / 2)  # the second one ends the call
+    assert [(number, report.urgent) for number, report, _ in answers] == [(0, False), (1, True)]
 
 
 async def test_who_takes_a_worker_over_hears_nothing_of_what_it_played_before() -> None:
