@@ -109,7 +109,7 @@ class GRPO(Algorithm):
         if config.objective == "cispo":
             idle["dual_clip"] = "cispo has no clipped ratio to bound"
         if config.objective == "dppo":
-            idle |= dict.fromkeys(("dual_clip", "ratio"), "dppo bounds how far the probability of each token moves")
+            idle |= dict.fromkeys(("dual_clip", "ratio"), "objective dppo bounds how far each probability moves")
         return idle
 
     def roles(self) -> frozenset[Role]:

@@ -24,6 +24,7 @@ MASKS = "advantage_mask loss_mask"
         ("grpo", KL, "reference every samples", ""),
         ("grpo", KL | {"aggregation": "constant"}, "reference every samples", "not horizon"),
         ("cispo", {}, "samples", "kl_estimator kl_correction dual_clip"),
+        ("grpo", {"objective": "dppo"}, "samples", "kl_estimator kl_correction dual_clip ratio"),
         ("rloo", {}, "samples", "kl_estimator kl_correction normalise_std normalise_mean eps"),
         ("maxrl", {}, "samples", "kl_estimator kl_correction normalise_std eps"),
         ("gdpo", {"observation_coef": 0.1}, "every samples", "kl_estimator kl_correction"),

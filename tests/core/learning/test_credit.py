@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from agent_r1_core.learning.batch import Batch
-from agent_r1_core.learning.credit import gae, kl_in_reward
+from agent_r1_core.learning.credit import gae, kl_in_reward, lam_of_length
 from agent_r1_core.learning.masking import explained_variance, whiten
 from agent_r1_core.testing import random_group
 
@@ -33,6 +33,12 @@ def test_explained_variance_of_a_perfect_and_of_a_constant_critic() -> None:
     assert explained_variance(torch.zeros(1, 4), targets, mask) == 0.0
     assert explained_variance(targets, torch.ones(1, 4), mask) == 0.0
     assert explained_variance(targets, 1 + 1e-7 * targets, mask) == 0.0, "rounding, and no spread"
+
+
+def test_the_length_of_a_row_sets_its_lambda() -> None:
+    mask = torch.tensor([[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]], dtype=torch.bool)
+    torch.testing.assert_close(lam_of_length(mask, 1.25), torch.tensor([0.2, 0.2, 0.6, 1 - 1 / 3.75]))
+    assert lam_of_length(mask, 0.5).tolist() == [0.0, 0.0, 0.0, pytest.approx(1 / 3)], "never below 0"
 
 
 def test_kl_in_the_reward_needs_both_policies() -> None:

@@ -13,6 +13,7 @@ from agent_r1_core.learning.loss import (
     LossTerms,
     LossTokens,
     add_kl,
+    observation_loss,
     policy_terms,
     update_sums,
 )
@@ -53,6 +54,12 @@ def test_the_losses_of_micro_batches_add_up_and_their_metrics_are_means_over_los
     assert metrics["update/clip_fraction"] == 0.5
     assert metrics["update/ratio"] == 1.25
     assert metrics["update/kl_step"] == pytest.approx((2.718281828**0.5 - 1 - 0.5) / 2)
+
+
+def test_the_surprise_at_observations_is_weighed_in_the_loss_and_counted_alike_in_its_metric() -> None:
+    logprobs = torch.tensor([-1.0, -2.0, -4.0])
+    loss, sums = observation_loss(logprobs, torch.tensor([0.0, 0.5, 0.25]))
+    assert (float(loss), *map(float, sums["update/observation_loss"])) == (2.0, 6.0, 2)
 
 
 def test_the_kl_of_a_step_is_that_from_the_old_policy_whoever_sampled() -> None:

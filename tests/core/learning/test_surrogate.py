@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from agent_r1_core.learning.surrogate import (
+    cispo_surrogate,
     clipped_surrogate,
     dppo_surrogate,
     log_ratio,
@@ -53,6 +54,15 @@ def test_dppo_bounds_how_far_a_probability_moves(
     out.loss.sum().backward()
     assert logprob.grad.item() == pytest.approx(-weight * advantage, rel=1e-5)
     assert bool(out.clipped) == bounded
+
+
+def test_cispo_bounds_the_weight_of_a_token_and_says_where() -> None:
+    ratios, advantage = torch.tensor([0.5, 1.1, 3.0]), torch.tensor([2.0, -1.0, 2.0])
+    logprobs = torch.zeros(3, requires_grad=True)
+    out = cispo_surrogate(logprobs, ratios.log(), advantage, 0.2, 0.28)
+    out.loss.sum().backward()
+    torch.testing.assert_close(logprobs.grad, -torch.tensor([0.8, 1.1, 1.28]) * advantage)
+    assert out.clipped.tolist() == [True, False, True]
 
 
 def test_absurd_ratios_stay_finite_both_ways() -> None:

@@ -38,6 +38,7 @@ def test_the_same_rewards_in_another_order_tell_actions_from_one_state_nothing()
         out = made(gamma_turn=1.0, eps=0.0).advantages(batch)
         assert not out.advantages.any()
         assert out.metrics["anchored_turns"] == pytest.approx(1 / 6)
+        assert not out.warnings
 
 
 def test_without_any_named_state_it_is_grpo_and_says_so() -> None:

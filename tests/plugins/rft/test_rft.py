@@ -12,7 +12,7 @@ from agent_r1_core import Trajectory, train
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.testing import AlgorithmContract, make_task, make_trajectory
-from agent_r1_core.trajectory import Group
+from agent_r1_core.trajectory import EndStatus, Group
 
 QUIET = ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", "checkpoint.best=null"]
 SMALL = [*QUIET, "threads=1", "tasks.eval.size=8", "tasks.train.size=8", "training.tasks_per_step=4"]
@@ -48,6 +48,7 @@ def test_a_success_is_a_return_of_one_or_what_the_environment_says() -> None:
     judged = [played(0, 9.0, success=False), played(1, 0.0, success=True), played(2, 1.0)]
     assert kept(*judged) == [1, 2]
     assert kept(*judged, success_at=1.0) == [0, 2], "a bound of one's own counts instead"
+    assert kept(played(0, 1.0, status=EndStatus.FAILED), played(1, 1.0)) == [1]
 
 
 def test_the_successes_that_are_left_are_counted() -> None:
