@@ -65,19 +65,29 @@ def find_recipe(recipe: str | Path, folders: Sequence[Path] | None = None, relat
         return next(path for folder in folders if (path := folder / f"{text}.yaml").is_file())
     path = (relative_to or Path.cwd()) / os.path.expanduser(text)
     is_path = isinstance(recipe, Path) or "/" in text or "\\" in text or text.endswith(_SUFFIXES)
-    if is_path and path.is_file():
+    if is_path and os.path.isfile(path):
         return path
     close = nearest(text, names)
-    known = ", ".join(names) or "none"
+    known = ", ".join([name for name in names if "/" not in name] or names) or "none"
     if is_path and (close is None or "/" not in close):
+        beside = nearest(path.name, _recipes_beside(path))
+        hint = f"did you mean {beside}? Give" if beside else "give"
         raise ConfigError(
-            f"there is no recipe and no run at {path}; give the path of a YAML file or a run, or one of the recipes "
+            f"there is no recipe and no run at {path}; {hint} the path of a YAML file or a run, or one of the recipes "
             f"{known}"
         )
     if re.fullmatch(r"[a-z_]+(\.\w+)+", text):
         raise ConfigError(f"there is no recipe named '{text}'; to set an option, write {text}=VALUE")
     hint = f"did you mean {close}? The" if close else "the"
     raise ConfigError(f"there is no recipe named '{text}'; {hint} recipes are {known}")
+
+
+def _recipes_beside(path: Path) -> list[str]:
+    """The names of the YAML files in its folder; none where that cannot be read."""
+    try:
+        return [name for name in os.listdir(path.parent) if name.endswith(_SUFFIXES)]
+    except (OSError, ValueError):
+        return []
 
 
 @dataclass(frozen=True)

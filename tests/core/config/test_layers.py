@@ -113,6 +113,8 @@ def test_a_recipe_is_found_by_name_or_path(folder: Path, monkeypatch: pytest.Mon
         find_recipe("smal", [folder])
     with pytest.raises(ConfigError, match=r"there is no recipe and no run at .*none\.yaml; .* recipes small"):
         find_recipe("none.yaml", [folder])
+    with pytest.raises(ConfigError, match=r"at .*smal\.yaml; did you mean small\.yaml\? Give the path"):
+        find_recipe("smal.yaml", [])
 
 
 def test_a_recipe_may_lie_in_a_folder_whose_name_is_part_of_its_own(
