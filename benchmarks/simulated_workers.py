@@ -135,14 +135,14 @@ class SimulatedWorker:
             wait = self._told_at(loop.time(), gather, most) - loop.time()
         await asyncio.sleep(wait + TRIP)
         with self._meter.part(OUTSIDE):
-            found, kept = self._report(loop.time() - TRIP), bytearray()
+            found, kept = self._report(loop.time() - TRIP), stored.Stored()
             if self._by == "reference":
-                found = relay._slimmed(found, kept)
-            sent = pickle.dumps(found, protocol=5)
+                found = relay._told(found, kept)
+            sent = pickle.dumps((found, kept.columns()), protocol=5)
         with self._meter.part("unpickle"):
-            told: Report = pickle.loads(sent)
+            told, columns = pickle.loads(sent)
             if self._by == "reference":
-                batch = stored.Batch(f"batch {self.name} {loop.time()}")
+                batch = stored.Batch(f"batch {self.name} {loop.time()}", columns)
                 opened = [(job, index, stored.opened(one, batch)) for job, index, one in told.finished]
                 told = replace(told, finished=opened)
         return told

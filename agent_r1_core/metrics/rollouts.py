@@ -10,17 +10,20 @@ from functools import cache
 from typing import Any
 
 from agent_r1_core.metrics import declared as metric
-from agent_r1_core.metrics.tally import Tally
-from agent_r1_core.trajectory import Group, Trajectory, differ
+from agent_r1_core.trajectory import Trajectory, differ
 
 
-def reward_metrics(episodes: Sequence[Tally]) -> dict[str, float]:
-    """Means over episodes of the return and of each reward, unweighted; a process reward is summed over its turns."""
-    if not episodes:
+def reward_metrics(each: Any) -> dict[str, float]:
+    """Means over episodes of the return and of each reward, unweighted; a process reward is summed over its turns.
+
+    Args:
+        each: the episodes, as `tallies` gives them.
+    """
+    if not each.rewards:
         return {}
-    rewards = [one.rewards for one in episodes]
+    rewards = each.rewards
     names = sorted({name for row in rewards for name in row})
-    total: dict[str, float] = {metric.REWARD_MEAN: statistics.fmean(one.total_reward for one in episodes)}
+    total: dict[str, float] = {metric.REWARD_MEAN: statistics.fmean(each.total_reward)}
     return total | {metric.REWARD.of(name): sum(row.get(name, 0.0) for row in rewards) / len(rewards) for name in names}
 
 
@@ -32,13 +35,16 @@ def set_metrics(trajectories: Sequence[Trajectory], sets: Iterable[str]) -> dict
     return {metric.RETURN_OF_SET.of(name): statistics.fmean(found) for name, found in returns.items() if found}
 
 
-def spread_metrics(groups: Sequence[Group]) -> dict[str, float]:
+def spread_metrics(groups: Sequence[Sequence[float]]) -> dict[str, float]:
     """Spread of returns within groups and over all episodes (standard deviations with n - 1, in reward units), and the
-    share of groups without spread; groups of one episode do not count."""
-    every = [group.returns for group in groups]
-    returns = [value for own in every for value in own]
+    share of groups without spread; groups of one episode do not count.
+
+    Args:
+        groups: the returns of each.
+    """
+    returns = [value for own in groups for value in own]
     metrics: dict[str, float] = {metric.RETURN_STD: statistics.stdev(returns)} if len(returns) > 1 else {}
-    several = [own for own in every if len(own) > 1]
+    several = [own for own in groups if len(own) > 1]
     if several:
         stdev = cache(statistics.stdev)  # exact, so that order is nothing to it; most groups have the returns of others
         metrics[metric.GROUP_STD] = statistics.fmean(stdev(tuple(sorted(own))) for own in several)
@@ -46,12 +52,11 @@ def spread_metrics(groups: Sequence[Group]) -> dict[str, float]:
     return metrics
 
 
-def episode_metrics(episodes: Sequence[Tally]) -> dict[str, float]:
-    """Means over episodes, shares of turns, and the environment's own numbers."""
-    if not episodes:
+def episode_metrics(each: Any) -> dict[str, float]:
+    """Means over episodes, shares of turns, and the environment's own numbers; `each` as in `reward_metrics`."""
+    if not each.turns:
         return {}
-    each: Any = Tally._make(zip(*episodes, strict=True))  # columns in place of rows
-    n, turns, runs = len(episodes), sum(each.turns), sum(each.runs)
+    n, turns, runs = len(each.turns), sum(each.turns), sum(each.runs)
     metrics: dict[str, float] = {
         metric.EPISODE_TURNS: turns / n,
         metric.EPISODE_ACTION_TOKENS: sum(each.action_tokens) / n,

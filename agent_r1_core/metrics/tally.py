@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import singledispatch
 from numbers import Real
 from typing import Any, NamedTuple
@@ -50,6 +50,12 @@ class Tally(NamedTuple):
     """The environment's own numbers, in the order of the turns."""
     notes: dict[str, list[float]]
     """Numbers that rewards noted, by reward and key, in the order of the turns."""
+    player: int
+    attempts: int
+    unsampled: bool
+    """Its actions are those of a demonstration."""
+    branched: bool
+    repeated_tokens: int
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> Tally:
@@ -84,12 +90,30 @@ class Tally(NamedTuple):
                 for name, note in turn.notes.items()
                 for key, value in note.items()
             ),
+            player=trajectory.player,
+            attempts=trajectory.attempts,
+            unsampled=trajectory.demonstrated is not None,
+            branched=trajectory.branched_from is not None,
+            repeated_tokens=trajectory.repeated_tokens,
         )
 
 
 @singledispatch
 def tally(trajectory: Trajectory) -> Tally:
     return Tally.of(trajectory)
+
+
+COLUMNS: dict[type[Trajectory], Callable[[Sequence[Any]], Any]] = {}
+"""What tallies many episodes of one type at once, as `tallies` does."""
+
+
+def tallies(trajectories: Sequence[Trajectory]) -> Any:
+    """The counts of episodes in columns: a Tally of sequences, in the order of the episodes."""
+    kinds = {type(one) for one in trajectories}
+    if len(kinds) == 1 and (columns := COLUMNS.get(kinds.pop())):
+        return columns(trajectories)
+    rows = [tally(one) for one in trajectories]
+    return Tally._make(zip(*rows, strict=True)) if rows else Tally._make([()] * len(Tally._fields))
 
 
 def _rewards(trajectory: Trajectory) -> dict[str, float]:

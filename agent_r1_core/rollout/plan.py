@@ -105,10 +105,12 @@ def group_episodes(request: RolloutRequest, episodes: Sequence[Trajectory]) -> l
     groups, size = [], request.samples + request.greedy_baseline
     for index, task in enumerate(request.tasks):
         of_task = episodes[index * size : (index + 1) * size]
-        finished = [episode for episode in of_task if episode.status is not EndStatus.FAILED]
-        parts = [part for episode in finished for part in (episode, *episode.others)]
-        for player in sorted({part.player for part in parts}):
-            own = [part for part in parts if part.player == player]
+        players: dict[int, list[Trajectory]] = {}
+        for episode in of_task:
+            if episode.status is not EndStatus.FAILED:
+                for part in (episode, *episode.others):
+                    players.setdefault(part.player, []).append(part)
+        for player, own in sorted(players.items()):
             samples = [part for part in own if not part.baseline]
             baseline = next((part for part in own if part.baseline), None)
             if samples:

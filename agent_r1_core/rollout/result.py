@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Any
 
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.rollouts import episode_metrics, reward_metrics, spread_metrics
-from agent_r1_core.metrics.tally import tally
+from agent_r1_core.metrics.tally import tallies
 from agent_r1_core.rollout.plan import RolloutRequest, group_episodes
 from agent_r1_core.tools.tool_counts import ToolCounts
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory
@@ -70,23 +72,34 @@ class RolloutResult:
     @cached_property
     def metrics(self) -> dict[str, float]:
         """The rollout's metrics, by their declared names."""
-        episodes = [tally(trajectory) for trajectory in self.trajectories]
-        attempts = [one.attempts - 1 for one in (*self.episodes, *self.baselines, *self.dropped) if not one.player]
+        each = tallies(self.trajectories)
+        ends = list(accumulate((len(group.trajectories) for group in self.groups), initial=0))
+        spans = [slice(*pair) for pair in pairwise(ends)]
         return {
-            **reward_metrics(episodes),
-            **spread_metrics(self.groups),
+            **reward_metrics(each),
+            **spread_metrics([each.total_reward[span] for span in spans]),
             **self._baseline_metrics(),
-            **self._branch_metrics(),
+            **_branch_metrics(each),
             metric.TIME_ROLLOUT: self.seconds,
-            metric.ROLLOUT_EPISODES: float(len(self.episodes)),
+            metric.ROLLOUT_EPISODES: float(each.player.count(0)),
             metric.ROLLOUT_FAILED: float(len(self.dropped)),
-            metric.ROLLOUT_RETRIES: float(sum(attempts)),
-            metric.ROLLOUT_MIXED_GROUPS: float(sum(len(group.versions) > 1 for group in self.groups)),
+            metric.ROLLOUT_RETRIES: float(self._retries(each)),
+            metric.ROLLOUT_MIXED_GROUPS: float(self._mixed_groups(each.versions, spans)),
             metric.ROLLOUT_HUNG: float(self.tools.hung + self.hung),
-            **self._speed(),
+            **self._speed(each),
             **self.tools.metrics(),
-            **episode_metrics(episodes),
+            **episode_metrics(each),
         }
+
+    def _retries(self, each: Any) -> int:
+        """Starts of episodes beyond the first, which are told of player 0."""
+        starts = sum(attempts - 1 for attempts, player in zip(each.attempts, each.player, strict=True) if not player)
+        return starts + sum(one.attempts - 1 for one in (*self.baselines, *self.dropped) if not one.player)
+
+    def _mixed_groups(self, versions: Sequence[Mapping[int, int]], spans: Sequence[slice]) -> int:
+        """How many groups mix policies (LAW 7)."""
+        greedy = [set() if group.baseline is None else group.baseline.versions for group in self.groups]
+        return sum(len(found.union(*versions[span])) > 1 for found, span in zip(greedy, spans, strict=True))
 
     def _baseline_metrics(self) -> dict[str, float]:
         """The return of the greedy baselines, and how many failed; nothing where there was none."""
@@ -95,21 +108,12 @@ class RolloutResult:
         metrics: dict[str, float] = {metric.BASELINE_RETURN: statistics.fmean(returns)} if returns else {}
         return metrics | ({metric.BASELINE_FAILED: float(failed)} if returns or failed else {})
 
-    def _branch_metrics(self) -> dict[str, float]:
-        """How much was repeated; nothing where no episode branched off."""
-        repeated = sum(one.repeated_tokens for one in self.trajectories)
-        if not repeated:
-            return {}
-        branches = sum(one.branched_from is not None for one in self.episodes)
-        tokens = sum(one.action_tokens for one in self.trajectories)
-        return {metric.ROLLOUT_BRANCHED: branches / len(self.episodes), metric.ROLLOUT_REPEATED: repeated / tokens}
-
-    def _speed(self) -> dict[str, float]:
+    def _speed(self, each: Any) -> dict[str, float]:
         """Tokens a second; nothing where episodes were demonstrated."""
-        if any(one.demonstrated for one in self.trajectories):
+        if any(each.unsampled):
             return {}
-        played = (*self.trajectories, *self.baselines)
-        sampled = sum(one.action_tokens - one.repeated_tokens for one in played)
+        sampled = sum(each.action_tokens) - sum(each.repeated_tokens)
+        sampled += sum(one.action_tokens - one.repeated_tokens for one in self.baselines)
         return {metric.ROLLOUT_TOKENS_PER_SECOND: sampled / self.seconds if self.seconds > 0 else 0.0}
 
     def __add__(self, other: RolloutResult) -> RolloutResult:
@@ -120,6 +124,18 @@ class RolloutResult:
             self.tools + other.tools,
             self.hung + other.hung,
         )
+
+
+def _branch_metrics(each: Any) -> dict[str, float]:
+    """How much was repeated; nothing where no episode branched off."""
+    repeated = sum(each.repeated_tokens)
+    if not repeated:
+        return {}
+    branches = sum(branched for branched, player in zip(each.branched, each.player, strict=True) if not player)
+    return {
+        metric.ROLLOUT_BRANCHED: branches / each.player.count(0),
+        metric.ROLLOUT_REPEATED: repeated / sum(each.action_tokens),
+    }
 
 
 OnEpisode = Callable[[Trajectory], None]

@@ -16,6 +16,7 @@ from agent_r1_core.assembly.roles import check_version
 from agent_r1_core.rollout.plan import EpisodePlan
 from agent_r1_core.trajectory import EndStatus, Trajectory
 from agent_r1_ray.jobs import Job, Report, WorkerLost
+from agent_r1_ray.packed import PackedTrajectory
 from agent_r1_ray.queue import JobQueue
 from agent_r1_ray.seats import Call, OnFinished, Seat, Work
 
@@ -107,6 +108,8 @@ class Dealer:
             if ended is not None:
                 work, plan = ended
                 self._lost.pop(plan.key, None)
+                if isinstance(trajectory, PackedTrajectory):
+                    trajectory.belong(plan.task)
                 work.call.finish(plan, trajectory)
         for number, error in report.broken:
             self._break(seat, number, error)

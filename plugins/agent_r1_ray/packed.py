@@ -60,6 +60,11 @@ class PackedTrajectory(Trajectory):
         found: Tally = self.__dict__["_tally"]
         return found
 
+    def belong(self, task: Task) -> None:
+        """Take the receiver's own task, which is the same, in place of the one that came along, or of none."""
+        for one in (self, *self.others):
+            vars(one)["task"] = task
+
     @property
     def total_reward(self) -> float:
         """The return."""
@@ -118,7 +123,7 @@ class PackedTrajectory(Trajectory):
         segments, *others = pickle.loads(zlib.decompress(sent[1]))
         own.update(zip(_INSIDE, ([_unpacked(*one) for one in segments], *others), strict=True))
         object.__setattr__(self, "__class__", Trajectory)
-        for name in ("_tally", "_sent", "_place"):
+        for name in ("_tally", "_sent", "_stored", "_others"):
             own.pop(name, None)
 
 

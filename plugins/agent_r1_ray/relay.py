@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from agent_r1_ray.jobs import SILENCE, Report, WorkerLost
 from agent_r1_ray.remote import Place, answer, end, here, on_this_machine, placed
-from agent_r1_ray.stored import Batch, opened, slimmed
+from agent_r1_ray.stored import Batch, Stored, opened
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
@@ -70,8 +70,9 @@ class RelayActor:
             self._calls.add(task)
             task.add_done_callback(self._calls.discard)
 
-    async def news(self) -> tuple[list[Answer], NDArray[Any]]:
-        """The answers since the last news, some seconds after it at most, and the episodes that they tell of."""
+    async def news(self) -> tuple[tuple[list[Answer], list[tuple[Any, ...]]], NDArray[Any]]:
+        """The answers since the last news, some seconds after it at most; what to tell of the episodes in them; and
+        these."""
         try:
             await asyncio.wait_for(self._news.wait(), _IDLE)
             await asyncio.wait_for(self._urgent.wait(), _GATHER)
@@ -80,9 +81,9 @@ class RelayActor:
         self._news.clear()
         self._urgent.clear()
         answers, self._answers = self._answers, []
-        batch = bytearray()
-        slim = [(number, _slimmed(found, batch), failed) for number, found, failed in answers]
-        return slim, numpy.frombuffer(batch, numpy.uint8)
+        stored = Stored()
+        told = [(number, _told(found, stored), failed) for number, found, failed in answers]
+        return (told, stored.columns()), numpy.frombuffer(stored.batch, numpy.uint8)
 
     async def _call(self, number: int, actor: ActorHandle[Any], method: str, arguments: Sequence[Any]) -> None:
         found, failed = None, False
@@ -98,10 +99,11 @@ class RelayActor:
             asyncio.get_running_loop().call_later(_SOON, self._urgent.set)
 
 
-def _slimmed(found: Any, batch: bytearray) -> Any:
+def _told(found: Any, stored: Stored) -> Any:
+    """An answer, a report with rows in place of its episodes."""
     if not isinstance(found, Report):
         return found
-    finished: list[Any] = [(job, index, slimmed(one, batch)) for job, index, one in found.finished]
+    finished: list[Any] = [(job, index, stored.add(one)) for job, index, one in found.finished]
     return replace(found, finished=finished)
 
 
@@ -167,15 +169,16 @@ class Relay:
         try:
             self._place = await placed(actor)
             while True:
-                news, batch = ask()
-                self._hear(await asyncio.wait_for(answer(news), SILENCE), Batch(batch))
+                news, reference = ask()
+                answers, columns = await asyncio.wait_for(answer(news), SILENCE)
+                self._hear(answers, Batch(reference, columns))
         except TimeoutError:
             self._lose(f"the process that calls it has not answered for {SILENCE:g} seconds")
         except Exception as error:
             self._lose(f"the process that calls it is lost: {error}")
 
-    def _hear(self, news: Sequence[Answer], batch: Batch) -> None:
-        for number, found, failed in news:
+    def _hear(self, answers: Sequence[Answer], batch: Batch) -> None:
+        for number, found, failed in answers:
             waiting = self._waiting.pop(number, None)
             if waiting is None or waiting.done():  # nobody waits any more
                 continue

@@ -9,7 +9,7 @@ import pytest
 from agent_r1_core.health.watch import HealthConfig, Watch
 from agent_r1_core.metrics import Catalogue
 from agent_r1_core.metrics.rollouts import episode_metrics, reward_metrics, spread_metrics
-from agent_r1_core.metrics.tally import tally
+from agent_r1_core.metrics.tally import tallies
 from agent_r1_core.rollout import RolloutResult
 from agent_r1_core.testing import make_task, make_trajectory
 from agent_r1_core.tools.tool_counts import ToolCount, ToolCounts
@@ -21,31 +21,27 @@ def test_rewards_are_means_over_episodes_and_process_rewards_are_summed_over_tur
     for turn, score in zip(paid.turns, (0.5, 0.25), strict=True):
         turn.rewards = {"valid_tool_call": score}
     idle = make_trajectory(reward=0.0, rewards={"exact_match": 0.0})
-    metrics = reward_metrics([tally(paid), tally(idle)])
+    metrics = reward_metrics(tallies([paid, idle]))
     assert metrics["reward/mean"] == 1.75 / 2
     assert metrics["reward/exact_match"] == 0.5
     assert metrics["reward/valid_tool_call"] == 0.75 / 2
 
 
 def test_spread_is_the_mean_of_sample_deviations_and_groups_of_one_have_none() -> None:
-    metrics = spread_metrics([group(0.0, 1.0), group(1.0, 1.0), group(5.0)])
+    metrics = spread_metrics([[0.0, 1.0], [1.0, 1.0], [5.0]])
     assert metrics["health/groups_without_spread"] == 0.5
     assert abs(metrics["health/group_std"] - 0.5 * 0.5**0.5) < 1e-12
-    assert spread_metrics([group(1.0)]) == reward_metrics([]) == {}
-    assert spread_metrics([group(0.1 + 0.2, 0.3)])["health/groups_without_spread"] == 1.0, "rounding is no spread"
-
-
-def group(*returns: float) -> Group:
-    return Group(make_task(), [make_trajectory(sample=sample, reward=value) for sample, value in enumerate(returns)])
+    assert spread_metrics([[1.0]]) == reward_metrics(tallies([])) == {}
+    assert spread_metrics([[0.1 + 0.2, 0.3]])["health/groups_without_spread"] == 1.0, "rounding is no spread"
 
 
 def test_repetition_counts_runs_of_eight_tokens_that_an_action_had_before() -> None:
     """Twelve tokens have five runs of eight; with a period of three the fourth and fifth repeat the first and second.
     An action of seven has none, and what stood in another action is no repetition."""
     wheel, short, plain = [1, 2, 3] * 4, [1] * 7, list(range(12))
-    assert episode_metrics([tally(make_trajectory([([9], wheel), ([9], short)]))])["episode/repetition"] == 2 / 5
-    assert episode_metrics([tally(make_trajectory([([9], plain), ([9], plain)]))])["episode/repetition"] == 0.0
-    assert episode_metrics([tally(make_trajectory([([9], short)]))])["episode/repetition"] == 0.0
+    assert episode_metrics(tallies([make_trajectory([([9], wheel), ([9], short)])]))["episode/repetition"] == 2 / 5
+    assert episode_metrics(tallies([make_trajectory([([9], plain), ([9], plain)])]))["episode/repetition"] == 0.0
+    assert episode_metrics(tallies([make_trajectory([([9], short)])]))["episode/repetition"] == 0.0
 
 
 def test_a_repeated_call_has_the_name_and_the_arguments_of_an_earlier_one_of_its_episode() -> None:
@@ -54,8 +50,8 @@ def test_a_repeated_call_has_the_name_and_the_arguments_of_an_earlier_one_of_its
     first.turns[0].calls = [call, CallRecord("search", {"query": "b", "k": 1}), CallRecord("read", call.arguments)]
     first.turns[1].calls = [CallRecord("search", {"k": 1, "query": "a"})]
     second.turns[0].calls = [call]
-    assert episode_metrics([tally(first), tally(second)])["episode/repeated_calls"] == 1 / 5
-    assert "episode/repeated_calls" not in episode_metrics([tally(make_trajectory())])
+    assert episode_metrics(tallies([first, second]))["episode/repeated_calls"] == 1 / 5
+    assert "episode/repeated_calls" not in episode_metrics(tallies([make_trajectory()]))
 
 
 def test_each_tool_has_metrics_of_its_own() -> None:

@@ -131,7 +131,7 @@ async def test_a_relay_passes_on_soon_what_somebody_waits_for_and_gathers_the_re
         assert not news.done()
         await played.end(0, episode)
         await asyncio.sleep(0.1)
-    answers, _ = await asyncio.wait_for(news, LONG / 2)  # the second one ends the call
+    (answers, _), _ = await asyncio.wait_for(news, LONG / 2)  # the second one ends the call
     assert [(number, report.urgent) for number, report, _ in answers] == [(0, False), (1, True)]
 
 

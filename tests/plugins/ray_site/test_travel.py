@@ -23,7 +23,7 @@ from agent_r1_ray.cluster import cpus_per_worker
 from agent_r1_ray.packed import PackedTrajectory, packed
 from agent_r1_ray.site import ray_site
 from agent_r1_ray.spec import WorkerSpec
-from agent_r1_ray.stored import Batch, StoredTrajectory, opened, parcel, received, slimmed
+from agent_r1_ray.stored import Batch, Stored, StoredTrajectory, opened, parcel, received
 from agent_r1_ray.weights import in_parts, to_tensors
 from agent_r1_ray.writer import Writer, _tables
 from small_run import REWARD, overrides
@@ -159,18 +159,24 @@ def test_one_that_is_read_or_changed_is_an_ordinary_trajectory() -> None:
 
 def test_what_is_in_the_store_is_sent_on_unread_and_fetched_by_who_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     one, two, plain = rich(), rich(1), rich(2)
-    two.player, one.others = 1, (two,)
-    expected = deepcopy(one)
-    kept, fetched = bytearray(), list[Any]()
-    slim = [slimmed(pickle.loads(pickle.dumps(packed(each))), kept) for each in (rich(3), one)]
-    assert len(pickle.dumps(slim)) < len(kept)
+    two.task, two.player, one.others, one.attempts = one.task, 1, (two,), 3
+    one.branched_from, one.repeated_turns = 0, 1
+    ordinary, expected = rich(3), deepcopy(one)
+    kept, fetched = Stored(), list[Any]()
+    rows = [kept.add(pickle.loads(pickle.dumps(packed(each)))) for each in (rich(3), one)]
+    columns = pickle.loads(pickle.dumps(kept.columns()))
     fake = SimpleNamespace(get=lambda reference: fetched.append(reference) or stored_bytes, put=lambda value: value)
     monkeypatch.setattr(stored, "ray", fake)
-    stored_bytes = numpy.frombuffer(kept, numpy.uint8)
-    batch = Batch("reference")
-    first, second = (opened(each, batch) for each in pickle.loads(pickle.dumps(slim)))
+    stored_bytes = numpy.frombuffer(kept.batch, numpy.uint8)
+    batch = Batch("reference", columns)
+    first, second = (opened(row, batch) for row in rows)
+    for each, task in ((first, ordinary.task), (second, one.task)):
+        assert isinstance(each, StoredTrajectory)
+        each.belong(task)
     groups, *references = parcel([Group(one.task, [second, plain]), Group(one.task, list(second.others))])
-    assert RolloutResult([Group(one.task, [first, second])]).metrics["rollout/episodes"] == 2
+    for order in ([(first, ordinary), (second, expected)], [(second, expected), (plain, plain), (first, ordinary)]):
+        found, meant = ([Group(one.task, own), Group(one.task, own[:1])] for own in map(list, zip(*order, strict=True)))
+        assert RolloutResult(found, seconds=2.0).metrics == RolloutResult(meant, seconds=2.0).metrics
     assert tally(second) == Tally.of(expected)
     assert second.others[0].total_reward == two.total_reward
     assert references == ["reference"]
