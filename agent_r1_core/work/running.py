@@ -125,22 +125,40 @@ def _in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
         finally:
             ended.set()
 
-    threading.Thread(target=target, name="agent-r1-run").start()
-    interrupted = False
+    thread = threading.Thread(target=target, name="agent-r1-run")
+    with _interruptions_noted() as noted:  # one within `start` would leave a run behind that nobody waits for
+        thread.start()
+    interruptions, passed_on = len(noted), 0
     while not ended.is_set():
         try:
-            while not ended.wait(_LOOK):  # another thread may get the signal, which does not wake this one
-                continue
+            if passed_on < interruptions and "cancel" in outcome:
+                passed_on = interruptions
+                with suppress(RuntimeError):  # its loop is closed: the run is about to end by itself
+                    outcome["cancel"]()
+            ended.wait(_LOOK)  # another thread may get the signal, which does not wake this one
         except KeyboardInterrupt:
-            interrupted = True
-            with suppress(RuntimeError):  # its loop is closed: the run is about to end by itself
-                outcome.get("cancel", lambda: None)()
-    if interrupted:
+            interruptions += 1
+    if interruptions:
         raise KeyboardInterrupt
     if "error" in outcome:
         raise outcome["error"]
     value: T = outcome["value"]
     return value
+
+
+@contextmanager
+def _interruptions_noted() -> Iterator[list[int]]:
+    """Note SIGINT in a list for a while, in place of what it does to the main thread."""
+    noted: list[int] = []
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is None or threading.current_thread() is not threading.main_thread():
+        yield noted
+        return
+    signal.signal(signal.SIGINT, lambda number, frame: noted.append(number))
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 @contextmanager
