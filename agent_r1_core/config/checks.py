@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.config.components import is_own_value
 from agent_r1_core.config.draft import DEFAULT
-from agent_r1_core.config.keys import Key, key_text
 from agent_r1_core.contracts.toolset import Toolset
 from agent_r1_core.errors import PluginError
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.scorers import SCORE, SCORES
+from agent_r1_core.plugins.validation import Key, key_text
 from agent_r1_core.specs import SiteSpec
 
 if TYPE_CHECKING:

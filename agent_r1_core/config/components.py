@@ -21,11 +21,11 @@ from agent_r1_core.config.blocks import (
     holds_sets,
     spelled_out,
 )
-from agent_r1_core.config.keys import Key, key_text
 from agent_r1_core.config.models import RunConfig
 from agent_r1_core.contracts.blocks import ComponentBlock, ToolFormatBlock
 from agent_r1_core.contracts.component import ComponentConfig
 from agent_r1_core.errors import ComponentLoadError, PluginError
+from agent_r1_core.plugins.validation import Key, key_text
 
 if TYPE_CHECKING:
     from agent_r1_core.config.draft import Draft

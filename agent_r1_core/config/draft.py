@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_core.config.blocks import SETS, block_kind, holds_sets, shared_options, spelled_out
-from agent_r1_core.config.keys import Key, key_text
+from agent_r1_core.plugins.validation import Key, key_text
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from agent_r1_core.config.blocks import block_kind, spelled_out
 from agent_r1_core.config.draft import At, Draft, Source, Whole
-from agent_r1_core.config.keys import Key, parse_key
 from agent_r1_core.config.yaml_text import parse, parse_plain, quoted
 from agent_r1_core.errors import ConfigError
+from agent_r1_core.plugins.validation import Key
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,12 @@ class Override:
         for part in reversed(self.key[1:]):
             value = At({part: value})
         return {self.key[0]: value}
+
+
+def parse_key(text: str) -> tuple[str, ...] | None:
+    """The parts of `tools.0.top_k` or `tools[0].top_k`, or None if the text is not a key."""
+    parts = tuple(re.sub(r"\[(\d+)\]", r".\1", text.strip()).split("."))
+    return parts if all(re.fullmatch(r"[A-Za-z_]\w*|\d+", part) for part in parts) else None
 
 
 def parse_override(text: str) -> Override:

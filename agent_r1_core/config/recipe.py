@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_core.config.draft import Source
-from agent_r1_core.config.keys import Key, key_text, nearest
 from agent_r1_core.config.yaml_text import parse
 from agent_r1_core.errors import ConfigError
+from agent_r1_core.nearest import nearest_key
 from agent_r1_core.opening import read_text
+from agent_r1_core.plugins.validation import Key, key_text
 
 _SUFFIXES = (".yaml", ".yml")
 _LONGEST = 2**22
@@ -67,7 +68,7 @@ def find_recipe(recipe: str | Path, folders: Sequence[Path] | None = None, relat
     is_path = isinstance(recipe, Path) or "/" in text or "\\" in text or text.endswith(_SUFFIXES)
     if is_path and path.is_file():
         return path
-    close = nearest(text, names)
+    close = nearest_key(text, names)
     known = ", ".join(names) or "none"
     if is_path and (close is None or "/" not in close):
         raise ConfigError(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_r1_core.config.keys import Key
 from agent_r1_core.config.monitor_checks import UNWEIGHED, idle_monitors
 from agent_r1_core.config.reward_checks import check_asked_policy, check_process_rewards
+from agent_r1_core.plugins.validation import Key
 
 if TYPE_CHECKING:
     from agent_r1_core.config.checks import Setup
