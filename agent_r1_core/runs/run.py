@@ -162,7 +162,7 @@ class Run(RunReader):
     def append_event(self, step: int, event: Kind, text: str) -> None:
         """Add an event, which happens now; it is on disk when this returns."""
         self._writable()
-        self._events.append(Event(time.time(), step, event, text))
+        self._events.append([Event(time.time(), step, event, text)])
 
     def write_metric_catalogue(self, metrics: Iterable[Metric]) -> None:
         """Record what the metrics of this run mean, for readers without its plugins."""

@@ -15,10 +15,11 @@ from agent_r1_core.runs.checkpoint import Checkpoint, RunPolicy
 from agent_r1_core.runs.checkpoints import Checkpoints
 from agent_r1_core.runs.directory import aside
 from agent_r1_core.runs.evaluation_file import EvaluationTasks, damaged_file, read_evaluation, trajectory_files
-from agent_r1_core.runs.events_file import Event, EventsFile, RunState
+from agent_r1_core.runs.events_file import Event, RunState
+from agent_r1_core.runs.files import LinesFile
 from agent_r1_core.runs.lock import is_held
 from agent_r1_core.runs.marker import is_run
-from agent_r1_core.runs.metrics_file import AlarmFile, MetricsFile
+from agent_r1_core.runs.metrics_file import MetricsFile
 from agent_r1_core.runs.model_files import ModelFiles
 from agent_r1_core.runs.trajectory_file import read_token_numbers, read_trajectories
 from agent_r1_core.trajectory import Trajectory
@@ -34,8 +35,8 @@ class RunReader:
         self.checkpoints = Checkpoints(path / "checkpoints")
         self.model_files = ModelFiles(path / "model_files")
         self._metrics = MetricsFile(path / "metrics.jsonl")
-        self._alarms = AlarmFile(path / "health.jsonl")
-        self._events = EventsFile(path / "events.jsonl")
+        self._alarms = LinesFile(path / "health.jsonl", Alarm.from_json, "an alarm")
+        self._events = LinesFile(path / "events.jsonl", Event.from_json, "an event")
 
     @staticmethod
     def is_run(path: Path | str) -> bool:
@@ -90,7 +91,13 @@ class RunReader:
 
     def events(self) -> list[Event]:
         """How training began, what it told its user, and how it ended, in the order of time."""
-        return self._events.read()
+        try:
+            return self._events.read()
+        except FileNotFoundError:  # a run that is being deleted
+            return []
+        except OSError as error:
+            path = self._events.path
+            raise RunError(f"{path} cannot be read ({error.strerror}); make it readable and try again") from error
 
     def state(self) -> RunState:
         """Whether the run is trained just now, and if not, how its training ended."""
