@@ -117,15 +117,9 @@ class Draft:
             entry = self._merged(base[index], value, (*key, index), source, problems)
             return [*base[:index], entry, *base[index + 1 :]]
         if isinstance(base, dict) or base is None:
-            base = base or {}
-            if self._becomes_sets(base, {name: value}, key):
-                return self._put(base, {name: value}, key, source)
-            if self._names_anew(base, {name: value}, key):
-                base = self._shared(base, key, source((*key, "name")))
-            if key in SETS and holds_sets(base) and isinstance(value, str):
+            if key in SETS and name != "name" and holds_sets(base) and isinstance(value, str):
                 value = Whole({"name": value})
-            self.sources.pop(key, None)
-            return {**base, name: self._merged(base.get(name), value, (*key, name), source, problems)}
+            return self._merged(base or {}, {name: value}, key, source, problems)
         problems.append(f"{key_text(key)} is the value {base!r} and has no key {name!r}; set {key_text(key)} itself")
         return base
 
@@ -171,9 +165,9 @@ class Draft:
     @staticmethod
     def _names_anew(base: dict[str, Any], layer: dict[str, Any], key: Key) -> bool:
         """Whether a layer names another component for a block."""
-        if block_kind(key) is None or "name" not in layer or not isinstance(base.get("name"), str):
-            return False
-        return bool(layer["name"] != base["name"])
+        before, named = base.get("name"), layer.get("name")
+        is_named = block_kind(key) is not None and "name" in layer and not isinstance(named, At)
+        return is_named and isinstance(before, str) and named != before
 
     @staticmethod
     def _becomes_sets(base: dict[str, Any], layer: dict[str, Any], key: Key) -> bool:

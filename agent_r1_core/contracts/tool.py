@@ -235,11 +235,7 @@ def tool(function: Callable[..., Any] | None = None, /, *, reward_range: tuple[f
             `context` to give rewards with.
     """
     if function is None:
-        return partial(_tool, reward_range=reward_range)
-    return _tool(function, None)
-
-
-def _tool(function: Callable[..., Any], reward_range: tuple[float, float] | None) -> type[FunctionTool]:
+        return partial(tool, reward_range=reward_range)
     hints = get_type_hints(function)
     descriptions = _argument_docs(inspect.getdoc(function) or "")
     fields: dict[str, Any] = {}
