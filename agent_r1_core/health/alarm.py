@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
-
-from pydantic import TypeAdapter
+from dataclasses import dataclass
+from typing import Literal
 
 from agent_r1_core.health.rule import Monitor
 
@@ -43,16 +41,7 @@ class Alarm:
         """What the user reads in this step."""
         return f"step {self.step}: {self.sentence} (health.{self.monitor})"
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
-    @classmethod
-    def from_json(cls, record: Any) -> Alarm:
-        """What `to_json` gave; raises ValueError if it is something else."""
-        return _ALARM.validate_python(record)
-
-
-_ALARM = TypeAdapter(Alarm)
 _NAMED = 6
 """Alarms that a line names."""
 

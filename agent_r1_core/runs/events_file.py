@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
-
-from pydantic import TypeAdapter
+from typing import Literal, get_args
 
 Start = Literal["started", "resumed"]
 End = Literal["finished", "stopped_early", "interrupted", "failed"]
@@ -34,14 +32,6 @@ class Event:
     event: Kind
     text: str
     """One sentence."""
-
-    @classmethod
-    def from_json(cls, record: Any) -> Event:
-        """The event of a line; raises ValueError if it is something else."""
-        return _EVENT.validate_python(record)
-
-
-_EVENT = TypeAdapter(Event)
 
 
 def turning_point(events: Sequence[Event]) -> Event | None:

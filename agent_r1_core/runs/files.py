@@ -13,8 +13,11 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+
+from pydantic import TypeAdapter
 
 from agent_r1_core.contracts.markup import encodable
 from agent_r1_core.errors import NotOpened, RunError
@@ -91,10 +94,10 @@ def read_lines(path: Path) -> list[bytes]:
 class LinesFile(Generic[T]):
     """Dataclasses of one kind in a file, one JSON object a line."""
 
-    def __init__(self, path: Path, parse: Callable[[Any], T], what: str) -> None:
-        """`parse` makes one of its JSON, or raises a ValueError; messages call it `what`."""
+    def __init__(self, path: Path, kind: type[T], what: str) -> None:
+        """Messages call one of them `what`."""
         self.path = path
-        self._parse = parse
+        self._kind: Any = kind
         self._what = what
 
     def append(self, records: Iterable[T]) -> None:
@@ -115,7 +118,7 @@ class LinesFile(Generic[T]):
         values = []
         for number, line in enumerate(read_lines(self.path), start=1):
             try:
-                values.append(self._parse(parse_json(line)))
+                values.append(_adapter(self._kind).validate_python(parse_json(line)))
             except ValueError as error:
                 raise RunError(f"line {number} of {self.path} is not {self._what}; delete the line") from error
         return values
@@ -206,6 +209,11 @@ def _swap(temporary: Path, path: Path) -> None:
     os.rename(temporary, path)
     sync(path.parent)
     shutil.rmtree(replaced, ignore_errors=True)
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def _json_line(record: Any) -> str:

@@ -35,8 +35,8 @@ class RunReader:
         self.checkpoints = Checkpoints(path / "checkpoints")
         self.model_files = ModelFiles(path / "model_files")
         self._metrics = MetricsFile(path / "metrics.jsonl")
-        self._alarms = LinesFile(path / "health.jsonl", Alarm.from_json, "an alarm")
-        self._events = LinesFile(path / "events.jsonl", Event.from_json, "an event")
+        self._alarms = LinesFile(path / "health.jsonl", Alarm, "an alarm")
+        self._events = LinesFile(path / "events.jsonl", Event, "an event")
 
     @staticmethod
     def is_run(path: Path | str) -> bool:

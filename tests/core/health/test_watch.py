@@ -219,7 +219,7 @@ def test_early_stop_needs_a_severe_monitor() -> None:
 
 
 def test_alarms_come_back_as_they_were_written(tmp_path: Path) -> None:
-    file = LinesFile(tmp_path / "health.jsonl", Alarm.from_json, "an alarm")
+    file = LinesFile(tmp_path / "health.jsonl", Alarm, "an alarm")
     alarms = Watch(HealthConfig()).replay(echo_trap())
     assert file.read() == []
     file.append(alarms[:4])
