@@ -18,9 +18,10 @@ from weakref import WeakSet
 from agent_r1_core.errors import NotOpened, RunError
 from agent_r1_core.opening import check_links, handle_to_read, open_to_write
 from agent_r1_core.runs.files import naming
-from agent_r1_core.runs.marker import FOLDERS
 
 NAME = ".lock"
+FOLDERS = ("trajectories", "checkpoints", "evaluations")
+"""The folders that every run has, which its writer writes."""
 
 
 class FileLock:

@@ -13,12 +13,11 @@ from agent_r1_core.health.alarm import Alarm, verdict
 from agent_r1_core.opening import parse_json, read_text
 from agent_r1_core.runs.checkpoint import Checkpoint, RunPolicy
 from agent_r1_core.runs.checkpoints import Checkpoints
-from agent_r1_core.runs.directory import aside
+from agent_r1_core.runs.directory import aside, is_run
 from agent_r1_core.runs.evaluation_file import EvaluationTasks, damaged_file, read_evaluation, trajectory_files
 from agent_r1_core.runs.events_file import Event, RunState
 from agent_r1_core.runs.files import LinesFile
 from agent_r1_core.runs.lock import is_held
-from agent_r1_core.runs.marker import is_run
 from agent_r1_core.runs.metrics_file import MetricsFile
 from agent_r1_core.runs.model_files import ModelFiles
 from agent_r1_core.runs.trajectory_file import read_token_numbers, read_trajectories

@@ -17,10 +17,10 @@ from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.estimate import Estimate
 from agent_r1_core.opening import read_json, read_text
 from agent_r1_core.runs import lock
+from agent_r1_core.runs.directory import MARKER
 from agent_r1_core.runs.evaluation_file import damaged_file
 from agent_r1_core.runs.events_file import RunState
 from agent_r1_core.runs.failures import Failures
-from agent_r1_core.runs.marker import MARKER
 from agent_r1_core.runs.reading.evaluation_scores import EvaluationScores, RecordedEvaluations
 from agent_r1_core.runs.reading.metrics_tail import MetricsTail
 from agent_r1_core.runs.run_reader import RunReader, parsed_config
