@@ -32,8 +32,6 @@ def check_training(setup: Setup) -> None:
 def _algorithm(setup: Setup) -> None:
     """Report training options that this algorithm does not use, and those that contradict it."""
     block, training = setup.block("algorithm"), setup.config.training
-    if block is None:
-        return
     algorithm = block.cls(block.config)
     if "critic" not in algorithm.roles():
         for option in ("critic_lr", "critic_warmup"):
