@@ -126,11 +126,15 @@ class Registry:
             raise ComponentLoadError(f"{who} is not a function; name a function of the module")
         return function
 
-    def configure(self, kind: str, block: Mapping[str, Any] | str) -> tuple[LoadedComponent, ComponentConfig]:
-        """Load the component that a block names and validate its options, which override those of a preset.
+    def create(self, kind: str, block: Mapping[str, Any] | str, **arguments: Any) -> Any:
+        """Make a component from its block of the recipe: `{"name": ..., option: value}`, or just its name.
+
+        Args:
+            block: its options override those of a preset.
+            arguments: further arguments of the constructor, e.g. an environment's `services`.
 
         Raises:
-            PluginError: as `load`.
+            PluginError: as `load`; ComponentLoadError also when the constructor raises.
             ConfigError: one line per wrong option.
         """
         options = {"name": block} if isinstance(block, str) else dict(block)
@@ -140,18 +144,7 @@ class Registry:
         config, problems = validate(loaded.cls.Config, {**loaded.preset_config, **options})
         if config is None:
             raise ConfigError("\n".join(f"{key} of {kind} {name!r} {problem}" for key, problem in problems))
-        return loaded, config
-
-    def create(self, kind: str, block: Mapping[str, Any] | str, **arguments: Any) -> Any:
-        """Make a component from its block of the recipe: `{"name": ..., option: value}`, or just its name.
-
-        Args:
-            arguments: further arguments of the constructor, e.g. an environment's `services`.
-
-        Raises:
-            PluginError, ConfigError: as `configure`; ComponentLoadError also when the constructor raises.
-        """
-        return _instance(*self.configure(kind, block), arguments)
+        return _instance(loaded, config, arguments)
 
     def make(self, kind: str, name: str, config: ComponentConfig, **arguments: Any) -> Any:
         """Make a component from options that its `Config` has validated.
