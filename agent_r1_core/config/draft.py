@@ -64,10 +64,12 @@ class Draft:
         self._kept: dict[Key, tuple[str, Source]] = {}
         """Options that stayed although the component went for which they were written: its name, and their source."""
 
-    def merge(self, layer: dict[str, Any], source: Callable[[Key], Source]) -> list[str]:
-        """Add a layer; skips every step that leads nowhere and returns a sentence about it."""
+    def merge(self, layer: dict[str, Any], source: Source | Callable[[Key], Source]) -> list[str]:
+        """Add a layer, given the source of all its values, or what says that of each; skips every step that leads
+        nowhere and returns a sentence about it."""
         problems: list[str] = []
-        self.tree = self._merged(self.tree, layer, (), source, problems)
+        source_of = (lambda _: source) if isinstance(source, Source) else source
+        self.tree = self._merged(self.tree, layer, (), source_of, problems)
         return problems
 
     def source(self, key: Key) -> Source:

@@ -109,11 +109,11 @@ class ResolvedConfig:
             ConfigError: a key is unknown, or its value does not fit.
         """
         draft = Draft()
-        draft.merge(self.config.model_dump(mode="json"), lambda _: DEFAULT)
+        draft.merge(self.config.model_dump(mode="json"), DEFAULT)
         problems = Problems(draft)
         for key, value in values.items():
             override = Override(key, parse_key(key) or (key,), value)
-            for text in draft.merge(override.layer, lambda _: Source(source)):
+            for text in draft.merge(override.layer, Source(source)):
                 problems.add_text(text)
         config, _ = _validated(draft, self.registry, problems)
         return copy_with(self, config=config, sources={**self.sources, **dict.fromkeys(values, source)})
@@ -149,7 +149,7 @@ def load_config(
     """
     layers = read_layers(DEFAULT_RECIPE if recipe is None else recipe, folders)
     draft = Draft()
-    draft.merge(RunConfig().model_dump(mode="json"), lambda _: DEFAULT)
+    draft.merge(RunConfig().model_dump(mode="json"), DEFAULT)
     for layer in layers:
         draft.merge(layer.values, layer.source)
     problems = Problems(draft)

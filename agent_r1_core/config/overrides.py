@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,6 @@ from agent_r1_core.config.blocks import block_kind, spelled_out
 from agent_r1_core.config.draft import At, Draft, Source, Whole
 from agent_r1_core.config.yaml_text import parse, parse_plain, quoted
 from agent_r1_core.errors import ConfigError
-from agent_r1_core.plugins.validation import Key
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ def apply_overrides(draft: Draft, texts: Sequence[str]) -> list[str]:
     standing: list[Override] = []
     for override in overrides:
         source = override.source
-        problems += [f"{source.text}: {text}" for text in draft.merge(override.layer, _always(source))]
+        problems += [f"{source.text}: {text}" for text in draft.merge(override.layer, source)]
         left = set(draft.sources.values())
         replaced |= {
             one.text: f"{source.text} replaces it; leave one out" for one in standing if one.source not in left
@@ -100,7 +99,3 @@ def apply_overrides(draft: Draft, texts: Sequence[str]) -> list[str]:
     if len(problems) == before:
         problems += [f"override '{text}' has no effect, since {why}" for text, why in replaced.items()]
     return problems
-
-
-def _always(source: Source) -> Callable[[Key], Source]:
-    return lambda key: source

@@ -67,7 +67,7 @@ class RunReader:
 
     def plugins(self) -> list[dict[str, Any]]:
         """The plugins with which the run started."""
-        return list(_parsed(self.path / "plugins.json", self._text("plugins.json"), list))
+        return list(self._json("plugins.json", list))
 
     def metrics(self) -> list[dict[str, Any]]:
         """One dictionary a step, with `step`, in ascending order."""
@@ -149,14 +149,13 @@ class RunReader:
         if not path.is_file():
             return None
         try:
-            return EvaluationTasks.from_json(_parsed(path, self._text(path.name), dict))
+            return EvaluationTasks.from_json(self._json(path.name, dict))
         except (KeyError, ValueError) as error:
             raise damaged_file(path) from error
 
     def examples(self) -> dict[str, Any] | None:
         """Which examples stand before every task; None if there are none."""
-        path = self.path / "examples.json"
-        return _parsed(path, self._text(path.name), dict) if path.is_file() else None
+        return self._json("examples.json", dict) if (self.path / "examples.json").is_file() else None
 
     def evaluations(self) -> dict[str, dict[str, Any]]:
         """All evaluations by name, ordered by step."""
@@ -216,6 +215,15 @@ class RunReader:
         )
         return f"run {self.path} holds no policy yet; let it train until its first checkpoint{old}"
 
+    def _json(self, name: str, kind: type) -> Any:
+        try:
+            value = parse_json(self._text(name))
+        except ValueError as error:
+            raise damaged_file(self.path / name) from error
+        if not isinstance(value, kind):
+            raise damaged_file(self.path / name)
+        return value
+
     def _text(self, name: str) -> str:
         try:
             return read_text(self.path / name)
@@ -236,16 +244,5 @@ def parsed_config(path: Path, text: str) -> dict[str, Any]:
     except ConfigError as error:
         raise damaged_file(path) from error
     if not isinstance(value, dict):
-        raise damaged_file(path)
-    return value
-
-
-def _parsed(path: Path, text: str, kind: type) -> Any:
-    """The JSON of a file of the run."""
-    try:
-        value = parse_json(text)
-    except ValueError as error:
-        raise damaged_file(path) from error
-    if not isinstance(value, kind):
         raise damaged_file(path)
     return value
