@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_type_hints, overlo
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from agent_r1_core.contracts.component import Component, ComponentConfig, Section
+from agent_r1_core.contracts.component import Component, Section
 
 if TYPE_CHECKING:
     from agent_r1_core.trajectory import Task
@@ -263,7 +263,6 @@ def tool(function: Callable[..., Any] | None = None, /, *, reward_range: tuple[f
             "name": function.__name__,
             "description": text,
             "Arguments": arguments,
-            "Config": ComponentConfig,
             "function": staticmethod(function),
             "takes_context": takes_context,
             "reward_range": reward_range,
