@@ -33,7 +33,6 @@ class Alarm:
         return cls(step, monitor.name, "begins", value, limit, since, monitor.severe, sentence)
 
     def end(self, step: int, value: float, limit: float) -> Alarm:
-        """The end of this alarm."""
         sentence = f"the alarm that stood since step {self.since} is over"
         return Alarm(step, self.monitor, "ends", value, limit, self.since, self.severe, sentence)
 

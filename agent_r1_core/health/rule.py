@@ -29,11 +29,9 @@ class Past:
 
     window: int
     first: list[float] = field(default_factory=list)
-    """The first values."""
     best: list[float] = field(default_factory=list)
     """The values in a row with the highest mean."""
     recent: deque[float] = field(init=False)
-    """The last values."""
 
     def __post_init__(self) -> None:
         self.recent = deque(maxlen=self.window)

@@ -77,8 +77,6 @@ def _answers(plugins: Sequence[Candidate] | Sequence[PluginRecord], check: bool)
 
 
 class _Reader:
-    """One process that imports one plugin."""
-
     def __init__(self, file: Path, question: dict[str, Any]) -> None:
         self._file = file
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)

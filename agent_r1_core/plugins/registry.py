@@ -214,7 +214,6 @@ def _instance(loaded: LoadedComponent, config: ComponentConfig, arguments: Mappi
 
 
 def _class(record: ComponentRecord, plugin: PluginRecord) -> type[Component]:
-    """Import a component's class."""
     value, who, path = *_target(record, plugin), record.spec.target.partition(":")[2]
     base = KINDS[record.kind].base()
     if inspect.isfunction(value) and record.kind == "tool":

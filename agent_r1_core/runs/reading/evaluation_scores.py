@@ -25,8 +25,6 @@ _METRICS, _FAILURES = TypeAdapter(dict[str, Estimate]), TypeAdapter(Failures)
 
 @dataclass(frozen=True)
 class EvaluationScores:
-    """The scores of one evaluation."""
-
     name: str
     """Its file's, without `.json`."""
     step: int | None
@@ -102,8 +100,6 @@ class Kept(Generic[T]):
 
 
 class RecordedEvaluations:
-    """The evaluations of a run."""
-
     def __init__(self, folder: Path, check: Callable[[Path], object] = Path) -> None:
         """Read nothing yet; `check` is called with every file before it is read, and may raise a RunError."""
         self._folder = folder
