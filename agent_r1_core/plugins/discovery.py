@@ -27,17 +27,7 @@ def discover(
     admit: Admit = lambda files: None,
     anew: bool = False,
 ) -> list[PluginRecord]:
-    """Find and read every plugin.
-
-    Args:
-        local_files: Python files to load as plugins, named by their stem.
-        disabled: plugins not to import, by name or `distribution/name`.
-        admit: called with the local files before any of them is imported.
-        anew: forget what is remembered of plugins of other distributions.
-
-    Raises:
-        ConfigError: a local file does not exist, or no plugin has a name that is to be disabled.
-    """
+    """Find and read every plugin; arguments and errors are those of `Registry.discover`."""
     plugins = candidates(local_files)
     _check_disabled(plugins, disabled)
     off = [one for one in plugins if one.name in disabled or f"{one.distribution}/{one.name}" in disabled]

@@ -62,7 +62,7 @@ class Registry:
         """Find every plugin; imports the modules of built-in plugins and local files, but no component.
 
         Args:
-            local_files: Python files to load as plugins.
+            local_files: Python files to load as plugins, named by their stem.
             disabled: plugins not to import, by name or `distribution/name`; `AGENT_R1_DISABLE_PLUGINS` adds to them.
             recorded: the plugins of the run whose configuration this is.
             admit: called with the local files before any of them is imported; may raise.
