@@ -36,7 +36,7 @@ from agent_r1_core.assembly.site import LocalSite
 from agent_r1_core.config import load_config
 from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.errors import PluginError, RunError
-from agent_r1_core.metrics.tally import Tally, tally
+from agent_r1_core.metrics.tally import tally
 from agent_r1_core.rollout import RolloutResult
 from agent_r1_core.runs import trajectory_file
 from agent_r1_core.runs.trajectory_file import (
@@ -140,7 +140,7 @@ def test_one_that_is_read_or_changed_is_an_ordinary_trajectory() -> None:
     one, arrived = rich(), sent(rich())
     for name in ("total_reward", "versions", "tokens_by_version", "tokens", "action_tokens", "success", "id", "answer"):
         assert getattr(arrived, name) == getattr(one, name), name
-    assert tally(arrived) == Tally.of(one)
+    assert tally(arrived) == tally(one)
     assert type(arrived) is PackedTrajectory, "what the controller asks for is known without unpacking"
     assert sent(one) == one == sent(one)
     assert sent(one) != rich(1)
@@ -171,7 +171,7 @@ def test_what_is_in_the_store_is_sent_on_unread_and_fetched_by_who_looks(monkeyp
     first, second = (opened(each, batch) for each in pickle.loads(pickle.dumps(slim)))
     groups, *references = parcel([Group(one.task, [second, plain]), Group(one.task, list(second.others))])
     assert RolloutResult([Group(one.task, [first, second])]).metrics["rollout/episodes"] == 2
-    assert tally(second) == Tally.of(expected)
+    assert tally(second) == tally(expected)
     assert second.others[0].total_reward == two.total_reward
     assert references == ["reference"]
     assert not fetched
