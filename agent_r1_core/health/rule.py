@@ -147,13 +147,10 @@ class MeanFall(Fall):
         return self.window
 
 
-class Growth(Fall):
+class Growth(AtLeast, Fall):
     """Values of at least `threshold` times the mean of the first ones, where that is above 0."""
 
     threshold: float = Field(gt=1)
-
-    def beyond(self, value: float, limit: float) -> bool:
-        return value >= limit
 
 
 class Spike(AtLeast):
