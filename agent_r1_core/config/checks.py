@@ -72,7 +72,7 @@ class Setup:
         """Report `key` as idle if somebody wrote it: as a problem, unless it was written for a component that went, or
         for the run whose configuration this is."""
         draft = self.problems.draft
-        if self.user_set(key) and (draft.kept(key) or draft.source(key).origin):
+        if self.user_set(key) and (draft.kept_of(key) or draft.source(key).origin):
             self.warnings.append(f"{key_text(key)} ({draft.source(key).text}) has no effect here: {why}")
             draft.sources[key] = DEFAULT
         elif self.user_set(key):

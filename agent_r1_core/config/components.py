@@ -179,9 +179,10 @@ def _drop_kept(
     own_values = _own_values(kind, loaded)
     for name, value in list(block.items()):
         at = (*key, name)
-        if not draft.kept(at):
+        component = draft.kept_of(at)
+        if component is None:
             continue
-        unwritten = not draft.source(at).user and is_own_value(registry, at, draft.kept_of(at), value)
+        unwritten = not draft.source(at).user and is_own_value(registry, at, component, value)
         if name in own_values or unwritten:
             draft.drop_kept(block, at)
 

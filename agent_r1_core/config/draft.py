@@ -134,17 +134,14 @@ class Draft:
         self.sources.update((leaf, source(leaf)) for leaf in leaves(value, key))
         return value
 
-    def kept(self, key: Key) -> bool:
-        """Whether the option at `key` was written for a component that went, and nobody has set it since."""
-        return key in self._kept and self._kept[key][1] == self.source(key)
-
-    def kept_of(self, key: Key) -> str:
-        """The component for which a kept option was written."""
-        return self._kept[key][0]
+    def kept_of(self, key: Key) -> str | None:
+        """The component that went for which the option at `key` was written, if nobody has set it since; else None."""
+        component, source = self._kept.get(key, (None, None))
+        return component if source == self.source(key) else None
 
     def drop_kept(self, block: dict[str, Any], key: Key) -> None:
         """Drop an option that was kept out of its block, for a component that has a value of its own."""
-        self._drop(block, key, self.kept_of(key), self.source((*key[:-1], "name")))
+        self._drop(block, key, self._kept[key][0], self.source((*key[:-1], "name")))
 
     def _shared(self, block: dict[str, Any], key: Key, named_by: Source) -> dict[str, Any]:
         """What stays of a block whose component is named anew."""
@@ -153,7 +150,7 @@ class Draft:
             at = (*key, option)
             if option not in shared:
                 self._drop(left, at, block["name"], named_by)
-            elif not self.kept(at):
+            elif self.kept_of(at) is None:
                 self._kept[at] = block["name"], self.source(at)
         return left
 

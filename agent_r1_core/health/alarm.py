@@ -1,4 +1,7 @@
-"""Alarm: one line of a run's `health.jsonl`, which says that an alarm begins or that it ends."""
+"""Alarm: one line of a run's `health.jsonl`, which says that an alarm begins or that it ends.
+
+The lines follow from the metrics and from the section `health` of the configuration: a resume writes them anew.
+"""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Readers ignore a last line that a kill cut off; a resume removes it, and keeps the last of several lines of one step.
 NaN and infinities, which JSON lacks, are the strings "NaN", "Infinity" and "-Infinity" in the file and floats again
-when read. `health.jsonl`, one object for every alarm that begins or ends, follows from these lines and the section
-`health` of the configuration: a resume writes it anew.
+when read.
 """
 
 from __future__ import annotations
