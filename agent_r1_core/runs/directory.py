@@ -75,7 +75,7 @@ def claim(path: Path, force: bool) -> tuple[RunLock, ReplacedRun | None]:
     try:
         refuse_taken(path, force)
         replaced = ReplacedRun.of(path)
-        if replaced is not None and has_steps(path):
+        if replaced is not None and MetricsFile(path / "metrics.jsonl").last_step() >= 0:
             replaced.delete()
             replaced = None
         if replaced is None and _contents(path):
@@ -130,10 +130,6 @@ def lay_out(path: Path, recipe: str | None = None) -> None:
     with naming(path):
         for folder in FOLDERS:
             (path / folder).mkdir()
-
-
-def has_steps(path: Path) -> bool:
-    return MetricsFile(path / "metrics.jsonl").last_step() >= 0
 
 
 def _locked(path: Path) -> RunLock:

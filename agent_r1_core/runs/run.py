@@ -275,7 +275,7 @@ class Run(RunReader):
                 f"run {self.path} was stopped before its configuration was written; start it again with --force"
             )
         self._replaced = ReplacedRun.of(self.path)
-        if directory.has_steps(self.path):
+        if self._metrics.last_step() >= 0:
             self._forget_replaced()
         for folder in (self.path, self.path / "trajectories", self.path / "evaluations"):
             clean_leftovers(folder)
