@@ -17,7 +17,7 @@ from pydantic import Field
 
 from agent_r1_core.contracts.component import Section
 from agent_r1_core.contracts.metric import Metric
-from agent_r1_core.metrics import Catalogue
+from agent_r1_core.metrics.catalogue import Catalogue
 
 _NOISE = 3.0
 """Standard deviations that a value loses by chance."""
