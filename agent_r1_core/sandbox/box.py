@@ -54,9 +54,9 @@ class Box:
         self._process = _STARTER.submit(start).result()
         self._lock = threading.RLock()
         """Held in `exchange`: only then are the pipes closed, or their numbers might mean other files."""
-        self._pipes = [self._process.stdin, self._process.stdout, self._process.stderr]
+        files = (self._process.stdin, self._process.stdout, self._process.stderr)
+        self._pipes = [file for file in files if file is not None]
         for file in self._pipes:
-            assert file is not None
             os.set_blocking(file.fileno(), False)
 
     def __enter__(self) -> Box:
@@ -91,8 +91,7 @@ class Box:
         with self._lock:
             self._process.wait()
             for file in self._pipes:
-                if file is not None:
-                    file.close()
+                file.close()
 
     def _exchange(self, request: bytes, deadline: float, most: int) -> bytes:
         self._write(len(request).to_bytes(4, "big") + request, deadline)
@@ -104,13 +103,13 @@ class Box:
     def _write(self, data: bytes, deadline: float) -> None:
         while data:
             self._wait(0, select.POLLOUT, deadline)
-            data = data[os.write(self._descriptor(0), data[: 1 << 16]) :]
+            data = data[os.write(self._pipes[0].fileno(), data[: 1 << 16]) :]
 
     def _read(self, size: int, deadline: float) -> bytes:
         data = bytearray()
         while len(data) < size:
             self._wait(1, select.POLLIN, deadline)
-            piece = os.read(self._descriptor(1), min(size - len(data), 1 << 16))
+            piece = os.read(self._pipes[1].fileno(), min(size - len(data), 1 << 16))
             if not piece:
                 raise OSError("end of file")
             data += piece
@@ -118,20 +117,15 @@ class Box:
 
     def _wait(self, pipe: int, event: int, deadline: float) -> None:
         poll = select.poll()
-        poll.register(self._descriptor(pipe), event)
+        poll.register(self._pipes[pipe].fileno(), event)
         if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
             raise BoxTimeout
-
-    def _descriptor(self, pipe: int) -> int:
-        file = self._pipes[pipe]
-        assert file is not None
-        return file.fileno()
 
     def _last_words(self) -> str:
         """The last line that the command wrote to its standard error."""
         with suppress(OSError, ValueError, subprocess.TimeoutExpired):
             self._process.wait(0.5)
-            lines = os.read(self._descriptor(2), 1 << 12).decode(errors="replace").strip().splitlines()
+            lines = os.read(self._pipes[2].fileno(), 1 << 12).decode(errors="replace").strip().splitlines()
             return lines[-1][:300] if lines else ""
         return ""
 
