@@ -14,8 +14,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
@@ -108,39 +108,37 @@ async def _interruptible(coroutine: Coroutine[Any, Any, T]) -> T:
 
 def _in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine in a thread; an interruption of this thread cancels it and waits for its end."""
-    outcome: dict[str, Any] = {}
-    ended = threading.Event()  # after an interruption `Thread.join` may report a running thread as ended
+    ended = Future[T]()
+    cancel: Callable[[], object] = lambda: None
 
     async def watched() -> T:
+        nonlocal cancel
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
-        outcome["cancel"] = lambda: loop.call_soon_threadsafe(task.cancel) if task is not None else None
+        cancel = lambda: loop.call_soon_threadsafe(task.cancel) if task is not None else None
         return await coroutine
 
     def target() -> None:
         try:
             with bounded_runner() as runner:
-                outcome["value"] = runner.run(watched())
+                value = runner.run(watched())
         except BaseException as error:
-            outcome["error"] = error
-        finally:
-            ended.set()
+            ended.set_exception(error)
+        else:
+            ended.set_result(value)
 
     threading.Thread(target=target, name="agent-r1-run").start()
     interrupted = False
-    while not ended.is_set():
+    while not ended.done():
         try:
-            while not ended.wait(_LOOK):  # another thread may get the signal, which does not wake this one
-                continue
+            while not ended.done():  # another thread may get the signal, which does not wake this one
+                wait([ended], _LOOK)
         except KeyboardInterrupt:
             interrupted = True
             with suppress(RuntimeError):  # its loop is closed: the run is about to end by itself
-                outcome.get("cancel", lambda: None)()
+                cancel()
     if interrupted:
         raise KeyboardInterrupt
-    if "error" in outcome:
-        raise outcome["error"]
-    value: T = outcome["value"]
-    return value
+    return ended.result()
 
 
 @contextmanager
