@@ -26,7 +26,7 @@ def metrics(part: Part = None, as_json: AsJson = False) -> None:
     Algorithms, environments and tools may declare more; `agent-r1 plugins show NAME` lists a component's own.
     """
     from agent_r1_core.errors import ConfigError
-    from agent_r1_core.metrics import Catalogue
+    from agent_r1_core.metrics.catalogue import Catalogue
     from agent_r1_core.metrics.declared import evaluated
 
     chosen = [metric for metric in Catalogue() if part is None or part in metric]

@@ -151,7 +151,7 @@ def _option(name: str, field: FieldInfo, preset: Mapping[str, Any]) -> dict[str,
 
 def _metrics(loaded: LoadedComponent) -> list[dict[str, Any]]:
     """The metrics that a component declares, under the names that a run reports."""
-    from agent_r1_core.metrics import Catalogue
+    from agent_r1_core.metrics.catalogue import Catalogue
 
     core = set(Catalogue())
     catalogue = Catalogue.with_components([(loaded.record.kind, loaded.record.canonical, loaded.cls)])

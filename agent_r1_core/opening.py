@@ -133,7 +133,7 @@ def check_inside(path: Path | str, *folders: Path | str) -> None:
     """
     real = Path(os.path.realpath(path))
     if not any(real.is_relative_to(os.path.realpath(folder)) for folder in folders):
-        raise _refused(path, f"it is a link that leads out of {', '.join(map(str, folders))}")
+        raise refused(path, f"it is a link that leads out of {', '.join(map(str, folders))}")
 
 
 def check_links(folder: Path | str, within: Path | str | None = None) -> None:
@@ -154,20 +154,21 @@ def _check(found: os.stat_result, path: Path | str, most: int | None) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(found.st_mode):
-        raise _refused(path, f"it is {_KINDS.get(stat.S_IFMT(found.st_mode), 'something else')}, not a file")
+        raise refused(path, f"it is {_KINDS.get(stat.S_IFMT(found.st_mode), 'something else')}, not a file")
     if most is not None and found.st_size > most:
-        raise _refused(path, f"it has {found.st_size} bytes, and at most {most} are read")
+        raise refused(path, f"it has {found.st_size} bytes, and at most {most} are read")
 
 
 def _check_own(found: os.stat_result, path: Path | str) -> None:
     if stat.S_ISLNK(found.st_mode):
-        raise _refused(path, "it is a link, and nothing is written through links")
+        raise refused(path, "it is a link, and nothing is written through links")
     _check(found, path, None)
     if found.st_nlink > 1:
-        raise _refused(path, "the same file has another name elsewhere, which writing would change, too; copy it")
+        raise refused(path, "the same file has another name elsewhere, which writing would change, too; copy it")
 
 
-def _refused(path: Path | str, why: str) -> NotOpened:
+def refused(path: Path | str, why: str) -> NotOpened:
+    """The error of what is not opened."""
     return NotOpened(errno.EINVAL, why, str(path))
 
 

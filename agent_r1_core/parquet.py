@@ -8,7 +8,6 @@ up then, so that what is read at once costs up to 2 GiB, as does a page that con
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,8 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from agent_r1_core.errors import NotOpened
-from agent_r1_core.opening import check_regular
+from agent_r1_core.opening import check_regular, refused
 
 LEAST = 2**29
 """Bytes that any file may stand for."""
@@ -71,13 +69,13 @@ class BoundedParquet:
         """Raise NotOpened if the file says that it stands for more than the bound, or contradicts itself."""
         groups = [self.metadata.row_group(number) for number in range(self.metadata.num_row_groups)]
         if sum(group.num_rows for group in groups) != self.metadata.num_rows:
-            raise self._refusal("its parts have another number of rows than it")
+            raise refused(self.path, "its parts have another number of rows than it")
         total = 0
         for group in groups:
             for number in range(group.num_columns):
                 column = group.column(number)
                 if column.num_values < group.num_rows:
-                    raise self._refusal("a column has fewer values than rows")
+                    raise refused(self.path, "a column has fewer values than rows")
                 width = max(_VALUE, self.metadata.schema.column(number).length)
                 total += column.total_uncompressed_size + width * column.num_values
         self._refuse(total)
@@ -97,10 +95,7 @@ class BoundedParquet:
 
     def _refuse(self, total: int) -> None:
         if total > self._most:
-            raise self._refusal(f"it stands for {total:,} bytes, and at most {self._most:,} are read")
-
-    def _refusal(self, why: str) -> NotOpened:
-        return NotOpened(errno.EINVAL, why, str(self.path))
+            raise refused(self.path, f"it stands for {total:,} bytes, and at most {self._most:,} are read")
 
 
 @contextmanager

@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "specs": set(),
     "hookspecs": {"specs"},
     "plugins": {"specs", "hookspecs", "folders", "nearest", *CONTRACTS},
-    "config": {"health", "metrics", "plugins", "specs", *CONTRACTS},
+    "config": {"health", "metrics", "nearest", "plugins", "specs", *CONTRACTS},
     "metrics": {"nearest", *CONTRACTS},
     "health": {"chat", "metrics", *CONTRACTS},
     "sandbox": {"errors"},

@@ -25,7 +25,8 @@ from agent_r1_core.runs.evaluation_file import EvaluationTasks
 from agent_r1_core.runs.run import Run
 
 if TYPE_CHECKING:
-    from agent_r1_core.config import ComponentBlock, EvaluationConfig, ResolvedConfig, RunConfig
+    from agent_r1_core.config import EvaluationConfig, ResolvedConfig, RunConfig
+    from agent_r1_core.contracts.blocks import ComponentBlock
     from agent_r1_core.contracts.tasks import Passage, TaskSource
     from agent_r1_core.contracts.training import CurriculumConfig
     from agent_r1_core.trajectory import Task

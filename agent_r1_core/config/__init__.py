@@ -5,15 +5,11 @@ from __future__ import annotations
 from agent_r1_core.config.load import ResolvedConfig, load_config
 from agent_r1_core.config.models import EvaluationConfig, RunConfig
 from agent_r1_core.config.recipe import find_recipe, recipe_folders, recipe_names
-from agent_r1_core.contracts.blocks import ComponentBlock
-from agent_r1_core.contracts.training import TrainingConfig
 
 __all__ = [
-    "ComponentBlock",
     "EvaluationConfig",
     "ResolvedConfig",
     "RunConfig",
-    "TrainingConfig",
     "find_recipe",
     "load_config",
     "recipe_folders",

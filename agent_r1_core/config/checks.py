@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.config.components import is_own_value
 from agent_r1_core.config.draft import DEFAULT
-from agent_r1_core.config.keys import Key, key_text
 from agent_r1_core.contracts.toolset import Toolset
 from agent_r1_core.errors import PluginError
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.scorers import SCORE, SCORES
+from agent_r1_core.plugins.validation import Key, key_text
 from agent_r1_core.specs import SiteSpec
 
 if TYPE_CHECKING:
@@ -55,8 +56,14 @@ class Setup:
     missing: list[str] = field(default_factory=list)
     """What names a file or folder to be read that is not there."""
 
-    def block(self, *key: str | int) -> ResolvedBlock | None:
-        return next((block for block in self.blocks if block.key == key), None)
+    def block(self, *key: str | int) -> ResolvedBlock:
+        """The block at `key`, which the configuration has."""
+        return next(block for block in self.blocks if block.key == key)
+
+    def listed(self, place: str) -> Iterator[tuple[Key, Any, ResolvedBlock]]:
+        """Of each block in a list: its key, its own options, and its component."""
+        for index, block in enumerate(getattr(self.config, place)):
+            yield (place, index), block, self.block(place, index)
 
     def user_set(self, key: Key) -> bool:
         return self.problems.draft.source(key).user
@@ -65,7 +72,7 @@ class Setup:
         """Report `key` as idle if somebody wrote it: as a problem, unless it was written for a component that went, or
         for the run whose configuration this is."""
         draft = self.problems.draft
-        if self.user_set(key) and (draft.kept(key) or draft.source(key).origin):
+        if self.user_set(key) and (draft.kept_of(key) or draft.source(key).origin):
             self.warnings.append(f"{key_text(key)} ({draft.source(key).text}) has no effect here: {why}")
             draft.sources[key] = DEFAULT
         elif self.user_set(key):
@@ -128,28 +135,24 @@ def _duplicates(setup: Setup) -> None:
 
 def _tools(setup: Setup) -> None:
     env = setup.block("env")
-    if env is None:
-        return
     if setup.config.tools and not env.cls.uses_tools():
         setup.problems.add(("tools",), f"has no effect here: the environment {env.name} uses no tools; set tools=[]")
-    for index, block in enumerate(setup.config.tools):
-        tool = setup.block("tools", index)
-        if tool is not None and "thread" in (block.isolation, block.isolation == "auto" and tool.cls.isolation):
-            setup.idle(("tools", index, "limits"), "they hold for isolation: process")
-        if tool is not None and issubclass(tool.cls, Toolset) and block.isolation == "process":
+    for key, block, tool in setup.listed("tools"):
+        if "thread" in (block.isolation, block.isolation == "auto" and tool.cls.isolation):
+            setup.idle((*key, "limits"), "they hold for isolation: process")
+        if issubclass(tool.cls, Toolset) and block.isolation == "process":
             text = f"is not for {tool.name}, whose tools are known once it is open; leave it out"
-            setup.problems.add(("tools", index, "isolation"), text)
+            setup.problems.add((*key, "isolation"), text)
 
 
 def _env(setup: Setup) -> None:
     """Report options of the context strategy that contradict the environment's budgets, and examples without a file."""
     block, env = setup.block("context"), setup.block("env")
-    if block is not None and env is not None:
-        for option, why in block.cls.conflicts(block.config, env.config).items():
-            setup.problems.add((*block.key, option), why)
-        if env.cls.owns_context and block.name.rpartition("/")[2] != "append":
-            text = f"has no effect here: the environment {env.name} chooses what is read; set context=append"
-            setup.problems.add(("context",), text)
+    for option, why in block.cls.conflicts(block.config, env.config).items():
+        setup.problems.add((*block.key, option), why)
+    if env.cls.owns_context and block.name.rpartition("/")[2] != "append":
+        text = f"has no effect here: the environment {env.name} chooses what is read; set context=append"
+        setup.problems.add(("context",), text)
     if setup.config.env.config.examples is None:
         setup.idle(("env", "max_examples"), "env.examples names no file")
 

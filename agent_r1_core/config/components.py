@@ -21,11 +21,11 @@ from agent_r1_core.config.blocks import (
     holds_sets,
     spelled_out,
 )
-from agent_r1_core.config.keys import Key, key_text
 from agent_r1_core.config.models import RunConfig
 from agent_r1_core.contracts.blocks import ComponentBlock, ToolFormatBlock
 from agent_r1_core.contracts.component import ComponentConfig
 from agent_r1_core.errors import ComponentLoadError, PluginError
+from agent_r1_core.plugins.validation import Key, key_text
 
 if TYPE_CHECKING:
     from agent_r1_core.config.draft import Draft
@@ -179,9 +179,10 @@ def _drop_kept(
     own_values = _own_values(kind, loaded)
     for name, value in list(block.items()):
         at = (*key, name)
-        if not draft.kept(at):
+        component = draft.kept_of(at)
+        if component is None:
             continue
-        unwritten = not draft.source(at).user and is_own_value(registry, at, draft.kept_of(at), value)
+        unwritten = not draft.source(at).user and is_own_value(registry, at, component, value)
         if name in own_values or unwritten:
             draft.drop_kept(block, at)
 

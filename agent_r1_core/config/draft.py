@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_core.config.blocks import SETS, block_kind, holds_sets, shared_options, spelled_out
-from agent_r1_core.config.keys import Key, key_text
+from agent_r1_core.plugins.validation import Key, key_text
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,12 @@ class Draft:
         self._kept: dict[Key, tuple[str, Source]] = {}
         """Options that stayed although the component went for which they were written: its name, and their source."""
 
-    def merge(self, layer: dict[str, Any], source: Callable[[Key], Source]) -> list[str]:
-        """Add a layer; skips every step that leads nowhere and returns a sentence about it."""
+    def merge(self, layer: dict[str, Any], source: Source | Callable[[Key], Source]) -> list[str]:
+        """Add a layer, given the source of all its values, or what says that of each; skips every step that leads
+        nowhere and returns a sentence about it."""
         problems: list[str] = []
-        self.tree = self._merged(self.tree, layer, (), source, problems)
+        source_of = (lambda _: source) if isinstance(source, Source) else source
+        self.tree = self._merged(self.tree, layer, (), source_of, problems)
         return problems
 
     def source(self, key: Key) -> Source:
@@ -117,15 +119,9 @@ class Draft:
             entry = self._merged(base[index], value, (*key, index), source, problems)
             return [*base[:index], entry, *base[index + 1 :]]
         if isinstance(base, dict) or base is None:
-            base = base or {}
-            if self._becomes_sets(base, {name: value}, key):
-                return self._put(base, {name: value}, key, source)
-            if self._names_anew(base, {name: value}, key):
-                base = self._shared(base, key, source((*key, "name")))
-            if key in SETS and holds_sets(base) and isinstance(value, str):
+            if key in SETS and name != "name" and holds_sets(base) and isinstance(value, str):
                 value = Whole({"name": value})
-            self.sources.pop(key, None)
-            return {**base, name: self._merged(base.get(name), value, (*key, name), source, problems)}
+            return self._merged(base or {}, {name: value}, key, source, problems)
         problems.append(f"{key_text(key)} is the value {base!r} and has no key {name!r}; set {key_text(key)} itself")
         return base
 
@@ -138,17 +134,14 @@ class Draft:
         self.sources.update((leaf, source(leaf)) for leaf in leaves(value, key))
         return value
 
-    def kept(self, key: Key) -> bool:
-        """Whether the option at `key` was written for a component that went, and nobody has set it since."""
-        return key in self._kept and self._kept[key][1] == self.source(key)
-
-    def kept_of(self, key: Key) -> str:
-        """The component for which a kept option was written."""
-        return self._kept[key][0]
+    def kept_of(self, key: Key) -> str | None:
+        """The component that went for which the option at `key` was written, if nobody has set it since; else None."""
+        component, source = self._kept.get(key, (None, None))
+        return component if source == self.source(key) else None
 
     def drop_kept(self, block: dict[str, Any], key: Key) -> None:
         """Drop an option that was kept out of its block, for a component that has a value of its own."""
-        self._drop(block, key, self.kept_of(key), self.source((*key[:-1], "name")))
+        self._drop(block, key, self._kept[key][0], self.source((*key[:-1], "name")))
 
     def _shared(self, block: dict[str, Any], key: Key, named_by: Source) -> dict[str, Any]:
         """What stays of a block whose component is named anew."""
@@ -157,7 +150,7 @@ class Draft:
             at = (*key, option)
             if option not in shared:
                 self._drop(left, at, block["name"], named_by)
-            elif not self.kept(at):
+            elif self.kept_of(at) is None:
                 self._kept[at] = block["name"], self.source(at)
         return left
 
@@ -171,9 +164,9 @@ class Draft:
     @staticmethod
     def _names_anew(base: dict[str, Any], layer: dict[str, Any], key: Key) -> bool:
         """Whether a layer names another component for a block."""
-        if block_kind(key) is None or "name" not in layer or not isinstance(base.get("name"), str):
-            return False
-        return bool(layer["name"] != base["name"])
+        before, named = base.get("name"), layer.get("name")
+        is_named = block_kind(key) is not None and "name" in layer and not isinstance(named, At)
+        return is_named and isinstance(before, str) and named != before
 
     @staticmethod
     def _becomes_sets(base: dict[str, Any], layer: dict[str, Any], key: Key) -> bool:

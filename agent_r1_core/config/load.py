@@ -13,17 +13,18 @@ from pydantic import ValidationError
 from agent_r1_core.config.checks import Setup, check_setup
 from agent_r1_core.config.components import ResolvedBlock, check_names, resolve_blocks, run_config
 from agent_r1_core.config.draft import DEFAULT, Draft, Source, leaves
-from agent_r1_core.config.keys import Key, key_text, nearest, parse_key
 from agent_r1_core.config.models import RunConfig
-from agent_r1_core.config.overrides import Override, apply_overrides
+from agent_r1_core.config.overrides import Override, apply_overrides, parse_key
 from agent_r1_core.config.problems import MOST_PROBLEMS, Problems
 from agent_r1_core.config.recipe import plugin_path, read_layers
 from agent_r1_core.config.reward_checks import check_rewards
 from agent_r1_core.config.training_checks import check_training
 from agent_r1_core.config.yaml_text import dump
 from agent_r1_core.errors import ComponentLoadError, TaskError, UntrustedPlugin
+from agent_r1_core.nearest import nearest_key
 from agent_r1_core.plugins.sources import Candidate
 from agent_r1_core.plugins.trust import Trust, remember, shown
+from agent_r1_core.plugins.validation import Key, key_text
 
 if TYPE_CHECKING:
     from agent_r1_core.contracts.blocks import ComponentBlock
@@ -108,11 +109,11 @@ class ResolvedConfig:
             ConfigError: a key is unknown, or its value does not fit.
         """
         draft = Draft()
-        draft.merge(self.config.model_dump(mode="json"), lambda _: DEFAULT)
+        draft.merge(self.config.model_dump(mode="json"), DEFAULT)
         problems = Problems(draft)
         for key, value in values.items():
             override = Override(key, parse_key(key) or (key,), value)
-            for text in draft.merge(override.layer, lambda _: Source(source)):
+            for text in draft.merge(override.layer, Source(source)):
                 problems.add_text(text)
         config, _ = _validated(draft, self.registry, problems)
         return copy_with(self, config=config, sources={**self.sources, **dict.fromkeys(values, source)})
@@ -148,7 +149,7 @@ def load_config(
     """
     layers = read_layers(DEFAULT_RECIPE if recipe is None else recipe, folders)
     draft = Draft()
-    draft.merge(RunConfig().model_dump(mode="json"), lambda _: DEFAULT)
+    draft.merge(RunConfig().model_dump(mode="json"), DEFAULT)
     for layer in layers:
         draft.merge(layer.values, layer.source)
     problems = Problems(draft)
@@ -185,7 +186,7 @@ def _check_sections(draft: Draft, registry: Registry, problems: Problems) -> Non
         run_config(draft, [])
     except ValidationError as error:
         unknown = [item["loc"] for item in error.errors() if item["type"] == "extra_forbidden"]
-        if any(nearest(key_text(key), valid) is None for key in unknown[:MOST_PROBLEMS]):
+        if any(nearest_key(key_text(key), valid) is None for key in unknown[:MOST_PROBLEMS]):
             return
         problems.add_validation(error, draft.tree, (), valid)
     problems.raise_any()

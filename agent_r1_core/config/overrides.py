@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from agent_r1_core.config.blocks import block_kind, spelled_out
 from agent_r1_core.config.draft import At, Draft, Source, Whole
-from agent_r1_core.config.keys import Key, parse_key
 from agent_r1_core.config.yaml_text import parse, parse_plain, quoted
 from agent_r1_core.errors import ConfigError
 
@@ -35,6 +35,12 @@ class Override:
         for part in reversed(self.key[1:]):
             value = At({part: value})
         return {self.key[0]: value}
+
+
+def parse_key(text: str) -> tuple[str, ...] | None:
+    """The parts of `tools.0.top_k` or `tools[0].top_k`, or None if the text is not a key."""
+    parts = tuple(re.sub(r"\[(\d+)\]", r".\1", text.strip()).split("."))
+    return parts if all(re.fullmatch(r"[A-Za-z_]\w*|\d+", part) for part in parts) else None
 
 
 def parse_override(text: str) -> Override:
@@ -82,7 +88,7 @@ def apply_overrides(draft: Draft, texts: Sequence[str]) -> list[str]:
     standing: list[Override] = []
     for override in overrides:
         source = override.source
-        problems += [f"{source.text}: {text}" for text in draft.merge(override.layer, _always(source))]
+        problems += [f"{source.text}: {text}" for text in draft.merge(override.layer, source)]
         left = set(draft.sources.values())
         replaced |= {
             one.text: f"{source.text} replaces it; leave one out" for one in standing if one.source not in left
@@ -93,7 +99,3 @@ def apply_overrides(draft: Draft, texts: Sequence[str]) -> list[str]:
     if len(problems) == before:
         problems += [f"override '{text}' has no effect, since {why}" for text, why in replaced.items()]
     return problems
-
-
-def _always(source: Source) -> Callable[[Key], Source]:
-    return lambda key: source

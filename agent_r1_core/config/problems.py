@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.config.keys import Key, key_text, nearest
 from agent_r1_core.contracts.component import RUN_NAME
 from agent_r1_core.errors import AgentR1Error, ConfigError
-from agent_r1_core.plugins.validation import WrongValue, short, wrong_values
+from agent_r1_core.nearest import nearest_key
+from agent_r1_core.plugins.validation import Key, WrongValue, key_text, short, wrong_values
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -88,7 +88,7 @@ def unknown_key(key: Key, valid: Collection[str]) -> str:
     text = key_text(key)
     parent, _, _ = text.rpartition(".")
     allowed = sorted(other.rpartition(".")[2] for other in valid if other.rpartition(".")[0] == parent)
-    close = nearest(text, valid)
+    close = nearest_key(text, valid)
     hint = f" (did you mean {close}?)" if close else ""
     return f"is not a key{hint}; allowed here: {', '.join(allowed) or 'none'}"
 

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_core.config.draft import Source
-from agent_r1_core.config.keys import Key, key_text, nearest
 from agent_r1_core.config.yaml_text import parse
 from agent_r1_core.errors import ConfigError
+from agent_r1_core.nearest import nearest_key
 from agent_r1_core.opening import read_text
+from agent_r1_core.plugins.validation import Key, key_text
 
 _SUFFIXES = (".yaml", ".yml")
 _LONGEST = 2**22
@@ -67,10 +68,10 @@ def find_recipe(recipe: str | Path, folders: Sequence[Path] | None = None, relat
     is_path = isinstance(recipe, Path) or "/" in text or "\\" in text or text.endswith(_SUFFIXES)
     if is_path and os.path.isfile(path):
         return path
-    close = nearest(text, names)
+    close = nearest_key(text, names)
     known = ", ".join([name for name in names if "/" not in name] or names) or "none"
     if is_path and (close is None or "/" not in close):
-        beside = nearest(path.name, _recipes_beside(path))
+        beside = nearest_key(path.name, _recipes_beside(path))
         hint = f"did you mean {beside}? Give" if beside else "give"
         raise ConfigError(
             f"there is no recipe and no run at {path}; {hint} the path of a YAML file or a run, or one of the recipes "

@@ -28,28 +28,25 @@ class _Process:
 def check_rewards(setup: Setup) -> None:
     """Report caps and weights without effect."""
     turns = setup.config.env.config.max_turns
-    for index, reward in enumerate(setup.config.rewards):
-        found, key = setup.block("rewards", index), ("rewards", index, "cap")
-        if found is None or reward.cap is None:
+    for key, block, reward in setup.listed("rewards"):
+        if block.cap is None:
             continue
-        most = max(map(abs, found.cls.range)) * turns if found.cls.cap is None else found.cls.cap
-        if found.cls.scope != "turn":
-            setup.idle(key, f"{found.name} scores an episode once")
-        elif reward.cap >= most:
-            setup.idle(key, f"{found.name} never adds up to more than {most:g} in {turns} turns")
-    for index in range(len(setup.config.tools)):
-        tool = setup.block("tools", index)
-        if tool is not None and tool.cls.reward_range is None:
+        most = max(map(abs, reward.cls.range)) * turns if reward.cls.cap is None else reward.cls.cap
+        if reward.cls.scope != "turn":
+            setup.idle((*key, "cap"), f"{reward.name} scores an episode once")
+        elif block.cap >= most:
+            setup.idle((*key, "cap"), f"{reward.name} never adds up to more than {most:g} in {turns} turns")
+    for key, _, tool in setup.listed("tools"):
+        if tool.cls.reward_range is None:
             for option in ("reward_weight", "reward_cap"):
-                setup.idle(("tools", index, option), f"the tool {tool.name} gives no rewards")
+                setup.idle((*key, option), f"the tool {tool.name} gives no rewards")
 
 
 def check_process_rewards(setup: Setup, algorithm: Algorithm, name: str) -> None:
     """Report options for process rewards where there are none; say how they are credited, what could be farmed, and
     whether there is nothing to learn from."""
     process = list(_process_rewards(setup))
-    env = setup.block("env")
-    if env is not None and not env.cls.gives_rewards and not process:
+    if not setup.block("env").cls.gives_rewards and not process:
         setup.idle(("algorithm", "process_scale"), "nothing gives process rewards")
         if not any(reward.weight for reward in setup.config.rewards) and algorithm.demonstrations() is None:
             setup.warnings.append("no reward has a weight: there is nothing to learn from")
@@ -67,22 +64,20 @@ def check_asked_policy(setup: Setup, algorithm: Algorithm) -> None:
     """Check that the learner and its memory are free when rewards ask it, and that nothing is played after it."""
     training = setup.config.training
     more = training.extra_rollouts and (algorithm.asks_for_more() or algorithm.config.filter == "resample")
-    for index in range(len(setup.config.rewards)):
-        block = setup.block("rewards", index)
-        if block is not None and block.cls.asks_policy:
+    for _, _, reward in setup.listed("rewards"):
+        if reward.cls.asks_policy:
             for option, given in (("max_staleness", training.max_staleness), ("extra_rollouts", more)):
                 if given:
-                    text = f"must be 0: the reward {block.name} asks the policy when all episodes of a step are played"
+                    text = f"must be 0: the reward {reward.name} asks the policy when all episodes of a step are played"
                     setup.problems.add(("training", option), text)
 
 
 def _farming(setup: Setup, process: list[_Process]) -> None:
     """Warn about process rewards that pay more by repetition than the best outcome does."""
     turns, outcome = setup.config.env.config.max_turns, 0.0
-    for index, reward in enumerate(setup.config.rewards):
-        found = setup.block("rewards", index)
-        if found is not None and found.cls.scope != "turn":
-            outcome += max(0.0, *(reward.weight * bound for bound in found.cls.range))
+    for _, block, reward in setup.listed("rewards"):
+        if reward.cls.scope != "turn":
+            outcome += max(0.0, *(block.weight * bound for bound in reward.cls.range))
     for one in process:
         most = one.best * turns if one.most is None else min(one.best * turns, one.most)
         if most > outcome > 0:
@@ -94,15 +89,13 @@ def _farming(setup: Setup, process: list[_Process]) -> None:
 
 def _process_rewards(setup: Setup) -> Iterator[_Process]:
     """The components of the recipe that give process rewards; those of the environment are not known."""
-    for index, reward in enumerate(setup.config.rewards):
-        found = setup.block("rewards", index)
-        if found is not None and found.cls.scope == "turn" and reward.weight:
-            caps = [cap * abs(reward.weight) for cap in (reward.cap, found.cls.cap) if cap is not None]
-            best = max(reward.weight * bound for bound in found.cls.range)
-            yield _Process(found.name, best, min(caps, default=None), "cap")
-    for index, block in enumerate(setup.config.tools):
-        tool = setup.block("tools", index)
-        if tool is not None and tool.cls.reward_range is not None and block.reward_weight:
+    for _, block, reward in setup.listed("rewards"):
+        if reward.cls.scope == "turn" and block.weight:
+            caps = [cap * abs(block.weight) for cap in (block.cap, reward.cls.cap) if cap is not None]
+            best = max(block.weight * bound for bound in reward.cls.range)
+            yield _Process(reward.name, best, min(caps, default=None), "cap")
+    for _, block, tool in setup.listed("tools"):
+        if tool.cls.reward_range is not None and block.reward_weight:
             cap = None if block.reward_cap is None else block.reward_cap * abs(block.reward_weight)
             best = max(block.reward_weight * bound for bound in tool.cls.reward_range)
             yield _Process(tool.name, best, cap, "reward_cap")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_r1_core.config.keys import Key
 from agent_r1_core.config.monitor_checks import UNWEIGHED, idle_monitors
 from agent_r1_core.config.reward_checks import check_asked_policy, check_process_rewards
+from agent_r1_core.plugins.validation import Key
 
 if TYPE_CHECKING:
     from agent_r1_core.config.checks import Setup
@@ -32,8 +32,6 @@ def check_training(setup: Setup) -> None:
 def _algorithm(setup: Setup) -> None:
     """Report training options that this algorithm does not use, and those that contradict it."""
     block, training = setup.block("algorithm"), setup.config.training
-    if block is None:
-        return
     algorithm = block.cls(block.config)
     if "critic" not in algorithm.roles():
         for option in ("critic_lr", "critic_warmup"):

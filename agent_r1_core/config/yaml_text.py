@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 import yaml
 
-from agent_r1_core.config.keys import Key
 from agent_r1_core.errors import ConfigError
+from agent_r1_core.plugins.validation import Key
 
 _FLOAT = re.compile(r"[-+]?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.(?:inf|nan))$")
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)$")

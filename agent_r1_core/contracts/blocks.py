@@ -67,8 +67,6 @@ class TasksBlock(ComponentBlock):
 
 
 class EnvBlock(ComponentBlock):
-    """The environment."""
-
     config: SkipValidation[EnvConfig] = Field(default_factory=_written)
 
     @property
@@ -88,14 +86,10 @@ class ToolFormatBlock(ComponentBlock):
 
 
 class AlgorithmBlock(ComponentBlock):
-    """The algorithm."""
-
     config: SkipValidation[AlgorithmConfig] = Field(default_factory=_written)
 
 
 class EngineBlock(ComponentBlock):
-    """The engine."""
-
     config: SkipValidation[EngineConfig] = Field(default_factory=_written)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_type_hints, overlo
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from agent_r1_core.contracts.component import Component, ComponentConfig, Section
+from agent_r1_core.contracts.component import Component, Section
 
 if TYPE_CHECKING:
     from agent_r1_core.trajectory import Task
@@ -235,11 +235,7 @@ def tool(function: Callable[..., Any] | None = None, /, *, reward_range: tuple[f
             `context` to give rewards with.
     """
     if function is None:
-        return partial(_tool, reward_range=reward_range)
-    return _tool(function, None)
-
-
-def _tool(function: Callable[..., Any], reward_range: tuple[float, float] | None) -> type[FunctionTool]:
+        return partial(tool, reward_range=reward_range)
     hints = get_type_hints(function)
     descriptions = _argument_docs(inspect.getdoc(function) or "")
     fields: dict[str, Any] = {}
@@ -267,7 +263,6 @@ def _tool(function: Callable[..., Any], reward_range: tuple[float, float] | None
             "name": function.__name__,
             "description": text,
             "Arguments": arguments,
-            "Config": ComponentConfig,
             "function": staticmethod(function),
             "takes_context": takes_context,
             "reward_range": reward_range,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
@@ -53,6 +55,29 @@ class SchemaTool(Tool):
     def perform(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """As `run`, with the arguments that the model gave, by name."""
         raise TypeError(f"tool {type(self).__name__} defines no perform(arguments, context); add one")
+
+
+class Owner:
+    """An event loop in a thread of its own, where the sessions of a toolset live whatever loop their callers have."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """The coroutine's result, for a thread without an event loop."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def awaited(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
+        """The coroutine's result, for another event loop; cancelling it cancels the coroutine."""
+        return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))
+
+    def close(self) -> None:
+        """End the thread; nothing may run any more."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
 
 def function_name(name: str) -> str:

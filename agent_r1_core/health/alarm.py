@@ -1,12 +1,13 @@
-"""Alarm: one line of a run's `health.jsonl`, which says that an alarm begins or that it ends."""
+"""Alarm: one line of a run's `health.jsonl`, which says that an alarm begins or that it ends.
+
+The lines follow from the metrics and from the section `health` of the configuration: a resume writes them anew.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
-
-from pydantic import TypeAdapter
+from dataclasses import dataclass
+from typing import Literal
 
 from agent_r1_core.health.rule import Monitor
 
@@ -35,7 +36,6 @@ class Alarm:
         return cls(step, monitor.name, "begins", value, limit, since, monitor.severe, sentence)
 
     def end(self, step: int, value: float, limit: float) -> Alarm:
-        """The end of this alarm."""
         sentence = f"the alarm that stood since step {self.since} is over"
         return Alarm(step, self.monitor, "ends", value, limit, self.since, self.severe, sentence)
 
@@ -43,16 +43,7 @@ class Alarm:
         """What the user reads in this step."""
         return f"step {self.step}: {self.sentence} (health.{self.monitor})"
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
-    @classmethod
-    def from_json(cls, record: Any) -> Alarm:
-        """What `to_json` gave; raises ValueError if it is something else."""
-        return _ALARM.validate_python(record)
-
-
-_ALARM = TypeAdapter(Alarm)
 _NAMED = 6
 """Alarms that a line names."""
 

@@ -80,6 +80,5 @@ def retrieval_accuracy(logprobs: Sequence[list[float]], own: Sequence[int]) -> f
 
 
 def _log_mean(row: Sequence[float]) -> float:
-    """The logarithm of the mean probability."""
     highest = max(row)
     return highest + math.log(fmean(math.exp(value - highest) for value in row))

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from agent_r1_core.contracts.component import Section
 from agent_r1_core.contracts.metric import Metric
-from agent_r1_core.metrics import Catalogue
+from agent_r1_core.metrics.catalogue import Catalogue
 
 _NOISE = 3.0
 """Standard deviations that a value loses by chance."""
@@ -29,11 +29,9 @@ class Past:
 
     window: int
     first: list[float] = field(default_factory=list)
-    """The first values."""
     best: list[float] = field(default_factory=list)
     """The values in a row with the highest mean."""
     recent: deque[float] = field(init=False)
-    """The last values."""
 
     def __post_init__(self) -> None:
         self.recent = deque(maxlen=self.window)
@@ -149,13 +147,10 @@ class MeanFall(Fall):
         return self.window
 
 
-class Growth(Fall):
+class Growth(AtLeast, Fall):
     """Values of at least `threshold` times the mean of the first ones, where that is above 0."""
 
     threshold: float = Field(gt=1)
-
-    def beyond(self, value: float, limit: float) -> bool:
-        return value >= limit
 
 
 class Spike(AtLeast):

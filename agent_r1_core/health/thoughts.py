@@ -12,7 +12,6 @@ that the action would have been the same. Whether the thought is true plays no p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 from agent_r1_core.chat.thinking import Decode, Ids, ThoughtfulTurn
@@ -24,27 +23,23 @@ SAMPLES = 4
 """Episodes of each, with one turn of each episode."""
 
 
-@dataclass(frozen=True)
-class Thoughts:
-    """What a measurement scores."""
+Compared = tuple[list[Ids], Ids]
+"""What stands before an action with its own thought, with an empty one and with another episode's; the action."""
 
-    turns: list[tuple[list[Ids], Ids]]
-    """What stands before an action with its own thought, with an empty one and with another episode's; the action."""
 
-    @classmethod
-    def of(cls, groups: Sequence[Group], decode: Decode) -> Thoughts | None:
-        """Those of the first groups that think; None if no two episodes think different things."""
-        chosen: list[ThoughtfulTurn] = []
-        for number, group in enumerate(groups):
-            if len({one.number for one in chosen}) < GROUPS:
-                chosen += _of_group(number, group, decode)
-        turns: list[tuple[list[Ids], Ids]] = []
-        for place, one in enumerate(chosen):
-            others = [other for other in (*chosen[place + 1 :], *chosen[:place]) if other.thought != one.thought]
-            others.sort(key=lambda other: other.number == one.number)
-            if others:
-                turns.append(([one.after(thought) for thought in (one.thought, [], others[0].thought)], one.action))
-        return cls(turns) if turns else None
+def compared_turns(groups: Sequence[Group], decode: Decode) -> list[Compared]:
+    """What a measurement scores: turns of the first groups that think; none if no two episodes think differently."""
+    chosen: list[ThoughtfulTurn] = []
+    for number, group in enumerate(groups):
+        if len({one.number for one in chosen}) < GROUPS:
+            chosen += _of_group(number, group, decode)
+    turns: list[Compared] = []
+    for place, one in enumerate(chosen):
+        others = [other for other in (*chosen[place + 1 :], *chosen[:place]) if other.thought != one.thought]
+        others.sort(key=lambda other: other.number == one.number)
+        if others:
+            turns.append(([one.after(thought) for thought in (one.thought, [], others[0].thought)], one.action))
+    return turns
 
 
 def _of_group(number: int, group: Group, decode: Decode) -> list[ThoughtfulTurn]:
@@ -59,11 +54,11 @@ def _of_group(number: int, group: Group, decode: Decode) -> list[ThoughtfulTurn]
     return found
 
 
-def thought_effect(logprobs: Sequence[Sequence[float]], thoughts: Thoughts) -> float:
+def thought_effect(logprobs: Sequence[Sequence[float]], turns: Sequence[Compared]) -> float:
     """The effect, nats per token of an action.
 
     Args:
         logprobs: of each turn's action after each of the three, [turns][3], nats.
     """
-    rows = zip(logprobs, thoughts.turns, strict=True)
+    rows = zip(logprobs, turns, strict=True)
     return fmean((own - max(empty, other)) / len(action) for (own, empty, other), (_, action) in rows)

@@ -57,50 +57,46 @@ class Tally(NamedTuple):
     branched: bool
     repeated_tokens: int
 
-    @classmethod
-    def of(cls, trajectory: Trajectory) -> Tally:
-        turns = trajectory.steps
-        summaries = [turn for turn in trajectory.turns if turn.purpose == "summary"]
-        runs, distinct = _runs(trajectory)
-        calls, repeated = _calls(trajectory)
-        return cls(
-            total_reward=trajectory.total_reward,
-            rewards=_rewards(trajectory),
-            versions=trajectory.tokens_by_version,
-            terminated=trajectory.status is EndStatus.TERMINATED,
-            answered=trajectory.answer is not None,
-            success=trajectory.success,
-            segments=len(trajectory.segments),
-            tokens=trajectory.tokens,
-            action_tokens=trajectory.action_tokens,
-            turns=len(turns),
-            cut_turns=sum(turn.finish == "length" for turn in turns),
-            malformed_turns=sum(bool(turn.errors) for turn in turns),
-            runs=runs,
-            distinct_runs=distinct,
-            calls=calls,
-            repeated_calls=repeated,
-            summaries=len(summaries),
-            cut_summaries=sum(turn.finish == "length" for turn in summaries),
-            empty_summaries=sum(bool(turn.errors) for turn in summaries),
-            env=_numbers((key, value) for turn in turns for key, value in turn.info.items()),
-            notes=_numbers(
-                (f"{name}/{key}", value)
-                for turn in trajectory.turns
-                for name, note in turn.notes.items()
-                for key, value in note.items()
-            ),
-            player=trajectory.player,
-            attempts=trajectory.attempts,
-            unsampled=trajectory.demonstrated is not None,
-            branched=trajectory.branched_from is not None,
-            repeated_tokens=trajectory.repeated_tokens,
-        )
-
 
 @singledispatch
 def tally(trajectory: Trajectory) -> Tally:
-    return Tally.of(trajectory)
+    turns = trajectory.steps
+    summaries = [turn for turn in trajectory.turns if turn.purpose == "summary"]
+    runs, distinct = _runs(trajectory)
+    calls, repeated = _calls(trajectory)
+    return Tally(
+        total_reward=trajectory.total_reward,
+        rewards=_rewards(trajectory),
+        versions=trajectory.tokens_by_version,
+        terminated=trajectory.status is EndStatus.TERMINATED,
+        answered=trajectory.answer is not None,
+        success=trajectory.success,
+        segments=len(trajectory.segments),
+        tokens=trajectory.tokens,
+        action_tokens=trajectory.action_tokens,
+        turns=len(turns),
+        cut_turns=sum(turn.finish == "length" for turn in turns),
+        malformed_turns=sum(bool(turn.errors) for turn in turns),
+        runs=runs,
+        distinct_runs=distinct,
+        calls=calls,
+        repeated_calls=repeated,
+        summaries=len(summaries),
+        cut_summaries=sum(turn.finish == "length" for turn in summaries),
+        empty_summaries=sum(bool(turn.errors) for turn in summaries),
+        env=_numbers((key, value) for turn in turns for key, value in turn.info.items()),
+        notes=_numbers(
+            (f"{name}/{key}", value)
+            for turn in trajectory.turns
+            for name, note in turn.notes.items()
+            for key, value in note.items()
+        ),
+        player=trajectory.player,
+        attempts=trajectory.attempts,
+        unsampled=trajectory.demonstrated is not None,
+        branched=trajectory.branched_from is not None,
+        repeated_tokens=trajectory.repeated_tokens,
+    )
 
 
 COLUMNS: dict[type[Trajectory], Callable[[Sequence[Any]], Any]] = {}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from agent_r1_core.contracts.component import Component
+from agent_r1_core.contracts.component import Component, ComponentConfig
 from agent_r1_core.contracts.reward import RewardFn
 from agent_r1_core.contracts.score import DeclaredScore
 from agent_r1_core.errors import AgentR1Error
@@ -72,10 +72,15 @@ def check_component(kind: str, cls: Any) -> list[str]:
     if not (isinstance(cls, type) and issubclass(cls, base)):
         return [f"{getattr(cls, '__name__', cls)!r} does not subclass {base.__name__}"]
     problems = _check_config(cls, base) + _check_methods(kind, cls, base)
-    instance = None if problems else _instance(cls, problems)
-    if instance is not None:
-        problems += _SPECIFIC.get(kind, lambda _: [])(instance)
-    return problems
+    if problems or any(field.is_required() for field in cls.Config.model_fields.values()):
+        return problems
+    try:
+        instance = cls(cls.Config())
+    except Exception as error:
+        return [f"it cannot be made with its default options: {type(error).__name__}: {error}"]
+    if not isinstance(getattr(instance, "config", None), cls.Config):
+        return ["its constructor does not keep its options; call super().__init__(config)"]
+    return _check_default_options(cls, instance.config) + _SPECIFIC.get(kind, lambda _: [])(instance)
 
 
 def check_registered(registry: Registry, record: ComponentRecord) -> list[str]:
@@ -182,33 +187,23 @@ def _signature(base: type, name: str) -> str:
     return f"({', '.join(inspect.signature(getattr(base, name)).parameters)})"
 
 
-def _instance(cls: type[Component], problems: list[str]) -> Component | None:
-    """An instance with default options, or None if an option has no default; appends to `problems`."""
-    config = cls.Config
-    if any(field.is_required() for field in config.model_fields.values()):
-        return None
+def _check_default_options(cls: type[Component], config: ComponentConfig) -> list[str]:
+    """What is wrong with what a class says of its default options."""
+    problems = []
     try:
-        instance = cls(config())
-    except Exception as error:
-        problems.append(f"it cannot be made with its default options: {type(error).__name__}: {error}")
-        return None
-    if not isinstance(getattr(instance, "config", None), config):
-        problems.append("its constructor does not keep its options; call super().__init__(config)")
-        return None
-    try:
-        unknown = set(cls.idle_options(instance.config)) - set(config.model_fields)
+        unknown = set(cls.idle_options(config)) - set(cls.Config.model_fields)
     except Exception as error:
         problems.append(f"idle_options raised {type(error).__name__}: {error}")
     else:
         problems += [f"idle_options names {name!r}, which is not an option" for name in sorted(unknown)]
     try:
-        reason = cls.unavailable(instance.config)
+        reason = cls.unavailable(config)
     except Exception as error:
         problems.append(f"unavailable raised {type(error).__name__}: {error}")
     else:
         if reason is not None and not (isinstance(reason, str) and reason):
             problems.append(f"unavailable returned {reason!r}; return None or a sentence")
-    return instance
+    return problems
 
 
 def _check_tool(tool: Any) -> list[str]:

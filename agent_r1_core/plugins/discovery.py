@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.nearest import did_you_mean
-from agent_r1_core.plugins.reading import Reading, read
+from agent_r1_core.plugins.reading import read
 from agent_r1_core.plugins.records import PluginRecord, PluginStatus
 from agent_r1_core.plugins.sources import Candidate, candidates
 
@@ -27,41 +27,31 @@ def discover(
     admit: Admit = lambda files: None,
     anew: bool = False,
 ) -> list[PluginRecord]:
-    """Find and read every plugin.
-
-    Args:
-        local_files: Python files to load as plugins, named by their stem.
-        disabled: plugins not to import, by name or `distribution/name`.
-        admit: called with the local files before any of them is imported.
-        anew: forget what is remembered of plugins of other distributions.
-
-    Raises:
-        ConfigError: a local file does not exist, or no plugin has a name that is to be disabled.
-    """
+    """Find and read every plugin; arguments and errors are those of `Registry.discover`."""
     plugins = candidates(local_files)
     _check_disabled(plugins, disabled)
     off = [one for one in plugins if one.name in disabled or f"{one.distribution}/{one.name}" in disabled]
-    readings = dict.fromkeys(off, Reading(PluginStatus.DISABLED, "it was disabled by the user"))
-    readings |= _conflicts([plugin for plugin in plugins if plugin not in off])
-    loaded = [plugin for plugin in plugins if plugin not in readings]
+    records = {plugin: plugin.record(PluginStatus.DISABLED, "it was disabled by the user") for plugin in off}
+    records |= _conflicts([plugin for plugin in plugins if plugin not in off])
+    loaded = [plugin for plugin in plugins if plugin not in records]
     admit([plugin for plugin in loaded if plugin.is_local])
-    readings |= _read(loaded, anew)
-    return [_record(plugin, readings[plugin]) for plugin in plugins]
+    records |= _read(loaded, anew)
+    return [records[plugin] for plugin in plugins]
 
 
-def _read(plugins: Sequence[Candidate], anew: bool) -> Mapping[Candidate, Reading]:
+def _read(plugins: Sequence[Candidate], anew: bool) -> Mapping[Candidate, PluginRecord]:
     ours = [plugin for plugin in plugins if plugin.is_built_in or plugin.is_local]
     others = [plugin for plugin in plugins if plugin not in ours]
     with contextlib.redirect_stdout(sys.stderr):  # stdout is the command's answer
-        readings = {plugin: read(plugin.load, plugin.value, plugin.name, plugin.is_local) for plugin in ours}
+        records = {plugin: read(plugin) for plugin in ours}
     if others:
         from agent_r1_core.plugins.elsewhere import read_elsewhere
 
-        readings |= read_elsewhere(others, anew)
-    return readings
+        records |= read_elsewhere(others, anew)
+    return records
 
 
-def _conflicts(plugins: Sequence[Candidate]) -> dict[Candidate, Reading]:
+def _conflicts(plugins: Sequence[Candidate]) -> dict[Candidate, PluginRecord]:
     """The plugins that are not loaded because another one has their name."""
     conflicts = {}
     for plugin in plugins:
@@ -70,29 +60,13 @@ def _conflicts(plugins: Sequence[Candidate]) -> dict[Candidate, Reading]:
         if stronger:
             names = " and ".join(other.origin for other in rivals)
             reason = f"a plugin of the same name comes from {names}; rename, uninstall or disable one of them"
-            conflicts[plugin] = Reading(PluginStatus.CONFLICTING, reason)
+            conflicts[plugin] = plugin.record(PluginStatus.CONFLICTING, reason)
     return conflicts
 
 
 def _strength(plugin: Candidate) -> int:
     """A built-in plugin is never replaced; a local file was asked for, an installed plugin only lies there."""
     return 2 if plugin.is_built_in else 1 if plugin.is_local else 0
-
-
-def _record(plugin: Candidate, reading: Reading) -> PluginRecord:
-    return PluginRecord(
-        name=plugin.name,
-        distribution=plugin.distribution or None,
-        version=plugin.version,
-        value=plugin.value,
-        status=reading.status,
-        reason=reading.reason,
-        api=reading.api,
-        components=reading.components,
-        file_hash=plugin.file_hash,
-        built_in=plugin.is_built_in,
-        module=reading.module,
-    )
 
 
 def _check_disabled(plugins: Sequence[Candidate], disabled: Collection[str]) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 from agent_r1_core.folders import cache_dir
 from agent_r1_core.hookspecs import PLUGIN_API
 from agent_r1_core.opening import read_json
-from agent_r1_core.plugins.reading import Reading
+from agent_r1_core.plugins.reading import answer_of, record_of
 from agent_r1_core.plugins.records import Findings, PluginRecord, PluginStatus
 from agent_r1_core.plugins.sources import Candidate
 
@@ -36,20 +36,20 @@ Stamps = dict[str, list[int]]
 """Files and folders with the time of their last change (ns) and their size."""
 
 
-def read_elsewhere(candidates: Sequence[Candidate], anew: bool = False) -> dict[Candidate, Reading]:
+def read_elsewhere(candidates: Sequence[Candidate], anew: bool = False) -> dict[Candidate, PluginRecord]:
     """What each plugin offers; `anew` forgets what is remembered."""
     places = {candidate: files_of(candidate.value) for candidate in candidates}
-    readings = {} if anew else {item: found for item, files in places.items() if (found := _remembered(item, files))}
-    unread = [candidate for candidate in candidates if candidate not in readings]
+    records = {} if anew else {item: found for item, files in places.items() if (found := _remembered(item, files))}
+    unread = [candidate for candidate in candidates if candidate not in records]
     for candidate, answer in zip(unread, _answers(unread, check=False), strict=True):
         if isinstance(answer, str):
-            reading = Reading(PluginStatus.FAILED, f"importing {candidate.value} {answer}; {_AGAIN}")
+            record = candidate.record(PluginStatus.FAILED, f"importing {candidate.value} {answer}; {_AGAIN}")
         else:
-            reading = Reading.from_json(answer, candidate.name)
-        if not reading.raised:
-            _remember(candidate, reading, places[candidate], [] if isinstance(answer, str) else answer["files"])
-        readings[candidate] = reading
-    return readings
+            record = record_of(candidate, answer)
+        if not record.raised:
+            _remember(candidate, record, places[candidate], [] if isinstance(answer, str) else answer["files"])
+        records[candidate] = record
+    return records
 
 
 def check_elsewhere(plugins: Sequence[PluginRecord]) -> list[Findings]:
@@ -77,8 +77,6 @@ def _answers(plugins: Sequence[Candidate] | Sequence[PluginRecord], check: bool)
 
 
 class _Reader:
-    """One process that imports one plugin."""
-
     def __init__(self, file: Path, question: dict[str, Any]) -> None:
         self._file = file
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
@@ -137,25 +135,25 @@ def _spec(module: str, places: Any) -> ModuleSpec | None:
         return None
 
 
-def _remembered(candidate: Candidate, files: Sequence[str]) -> Reading | None:
+def _remembered(candidate: Candidate, files: Sequence[str]) -> PluginRecord | None:
     try:
         saved = read_json(_memory(candidate))
         stamps = _stamps([*files, *saved["stamps"]])
         if files and saved["of"] == _facts(candidate) and saved["stamps"] == stamps:
-            return Reading.from_json(saved["reading"], candidate.name)
+            return record_of(candidate, saved["reading"])
     except (OSError, RuntimeError, ValueError, KeyError, TypeError):
         pass
     return None
 
 
-def _remember(candidate: Candidate, reading: Reading, own: Sequence[str], others: Sequence[str]) -> None:
+def _remember(candidate: Candidate, record: PluginRecord, own: Sequence[str], others: Sequence[str]) -> None:
     """Write what was read; a cache that cannot be written only costs time."""
     with contextlib.suppress(OSError, RuntimeError):
         path = _memory(candidate)
         temporary = path.with_suffix(f".{os.getpid()}")
         stamps = _stamps([*own, *others])
         path.parent.mkdir(parents=True, exist_ok=True)
-        saved = {"of": _facts(candidate), "stamps": stamps, "reading": reading.to_json()}
+        saved = {"of": _facts(candidate), "stamps": stamps, "reading": answer_of(record)}
         temporary.write_text(json.dumps(saved), encoding="utf-8")
         os.replace(temporary, path)
 

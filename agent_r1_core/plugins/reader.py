@@ -15,21 +15,25 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
 
 from agent_r1_core.hookspecs import PROJECT
-from agent_r1_core.plugins.reading import Reading, read
-from agent_r1_core.plugins.records import PluginRecord
+from agent_r1_core.plugins.reading import answer_of, read
 from agent_r1_core.plugins.registry import Registry
+from agent_r1_core.plugins.sources import Candidate
 
 
 def main(file: str, question: str) -> None:
     """Import the plugin, write the answer and end, whatever threads the plugin has left."""
     os.dup2(2, 1)  # what a plugin prints goes to stderr
-    plugin = json.loads(question)
-    signal.setitimer(signal.ITIMER_REAL, plugin["seconds"])
-    reading = read(EntryPoint(plugin["name"], plugin["value"], PROJECT).load, plugin["value"], plugin["name"], False)
-    answer = _findings(plugin, reading) if plugin["check"] else {**reading.to_json(), "files": _files(plugin["value"])}
+    asked = json.loads(question)
+    signal.setitimer(signal.ITIMER_REAL, asked["seconds"])
+    name, value = asked["name"], asked["value"]
+    record = read(Candidate(name, asked["distribution"], value, asked["version"], EntryPoint(name, value, PROJECT)))
+    answer = {**answer_of(record), "files": _files(value)}
+    if asked["check"]:
+        from agent_r1_core.plugins.checks import check_plugin
+
+        answer = asdict(check_plugin(Registry([record]), record))
     Path(file).write_text(json.dumps(answer), encoding="utf-8")
     sys.stderr.flush()
     os._exit(0)
@@ -48,14 +52,6 @@ def _folders(places: Iterable[str]) -> Iterable[str]:
         for folder, inner, _ in os.walk(place):
             inner[:] = [name for name in inner if name != "__pycache__"]
             yield folder
-
-
-def _findings(plugin: dict[str, Any], reading: Reading) -> dict[str, list[str]]:
-    from agent_r1_core.plugins.checks import check_plugin
-
-    facts = {key: plugin[key] for key in ("name", "distribution", "version", "value")}
-    record = PluginRecord(**facts, status=reading.status, components=reading.components)
-    return asdict(check_plugin(Registry([record]), record))
 
 
 if __name__ == "__main__":

@@ -74,6 +74,8 @@ class PluginRecord:
     status: PluginStatus
     reason: str = ""
     """One sentence; empty when the status is ok."""
+    raised: bool = False
+    """Whether its import raised; installing what it misses may mend that without changing the plugin."""
     api: int | None = None
     """`AGENT_R1_PLUGIN_API` of its module, if it was read."""
     components: tuple[ComponentRecord, ...] = ()

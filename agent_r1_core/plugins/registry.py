@@ -62,7 +62,7 @@ class Registry:
         """Find every plugin; imports the modules of built-in plugins and local files, but no component.
 
         Args:
-            local_files: Python files to load as plugins.
+            local_files: Python files to load as plugins, named by their stem.
             disabled: plugins not to import, by name or `distribution/name`; `AGENT_R1_DISABLE_PLUGINS` adds to them.
             recorded: the plugins of the run whose configuration this is.
             admit: called with the local files before any of them is imported; may raise.
@@ -126,11 +126,15 @@ class Registry:
             raise ComponentLoadError(f"{who} is not a function; name a function of the module")
         return function
 
-    def configure(self, kind: str, block: Mapping[str, Any] | str) -> tuple[LoadedComponent, ComponentConfig]:
-        """Load the component that a block names and validate its options, which override those of a preset.
+    def create(self, kind: str, block: Mapping[str, Any] | str, **arguments: Any) -> Any:
+        """Make a component from its block of the recipe: `{"name": ..., option: value}`, or just its name.
+
+        Args:
+            block: its options override those of a preset.
+            arguments: further arguments of the constructor, e.g. an environment's `services`.
 
         Raises:
-            PluginError: as `load`.
+            PluginError: as `load`; ComponentLoadError also when the constructor raises.
             ConfigError: one line per wrong option.
         """
         options = {"name": block} if isinstance(block, str) else dict(block)
@@ -140,18 +144,7 @@ class Registry:
         config, problems = validate(loaded.cls.Config, {**loaded.preset_config, **options})
         if config is None:
             raise ConfigError("\n".join(f"{key} of {kind} {name!r} {problem}" for key, problem in problems))
-        return loaded, config
-
-    def create(self, kind: str, block: Mapping[str, Any] | str, **arguments: Any) -> Any:
-        """Make a component from its block of the recipe: `{"name": ..., option: value}`, or just its name.
-
-        Args:
-            arguments: further arguments of the constructor, e.g. an environment's `services`.
-
-        Raises:
-            PluginError, ConfigError: as `configure`; ComponentLoadError also when the constructor raises.
-        """
-        return _instance(*self.configure(kind, block), arguments)
+        return _instance(loaded, config, arguments)
 
     def make(self, kind: str, name: str, config: ComponentConfig, **arguments: Any) -> Any:
         """Make a component from options that its `Config` has validated.
@@ -221,7 +214,6 @@ def _instance(loaded: LoadedComponent, config: ComponentConfig, arguments: Mappi
 
 
 def _class(record: ComponentRecord, plugin: PluginRecord) -> type[Component]:
-    """Import a component's class."""
     value, who, path = *_target(record, plugin), record.spec.target.partition(":")[2]
     base = KINDS[record.kind].base()
     if inspect.isfunction(value) and record.kind == "tool":

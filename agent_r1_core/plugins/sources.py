@@ -17,6 +17,7 @@ from typing import Any
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.hookspecs import PROJECT
 from agent_r1_core.opening import DOCUMENT, read_bytes
+from agent_r1_core.plugins.records import PluginRecord, PluginStatus
 
 OWN = "agent-r1"
 """The distribution of the built-in plugins."""
@@ -55,6 +56,20 @@ class Candidate:
     def load(self) -> Any:
         """Import the plugin module; raises whatever the module raises."""
         return self.entry_point.load() if self.entry_point else _import_local(Path(self.value), self.content)
+
+    def record(self, status: PluginStatus, reason: str = "", **read: Any) -> PluginRecord:
+        """What became of it; `read` is what was read of its module, by the fields of the record."""
+        return PluginRecord(
+            name=self.name,
+            distribution=self.distribution or None,
+            version=self.version,
+            value=self.value,
+            status=status,
+            reason=reason,
+            file_hash=self.file_hash,
+            built_in=self.is_built_in,
+            **read,
+        )
 
 
 def candidates(local_files: Sequence[Path | str]) -> list[Candidate]:

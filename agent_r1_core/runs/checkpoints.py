@@ -80,7 +80,6 @@ class Checkpoints:
         raise RunError(f"{self.folder} has no whole checkpoint of step {step}; it has these: {steps}")
 
     def latest(self) -> Checkpoint | None:
-        """The newest."""
         checkpoints = self.all()
         return checkpoints[-1] if checkpoints else None
 

@@ -16,10 +16,20 @@ from pathlib import Path
 
 from agent_r1_core.contracts.component import RUN_NAME
 from agent_r1_core.errors import ConfigError, NotOpened, RunError
+from agent_r1_core.opening import read_json
 from agent_r1_core.runs.files import REPLACED, TEMPORARY, naming, remove, remove_folder, write_json
-from agent_r1_core.runs.lock import NAME, RunLock
-from agent_r1_core.runs.marker import FOLDERS, KIND, MARKER, is_run
+from agent_r1_core.runs.lock import FOLDERS, NAME, RunLock
 from agent_r1_core.runs.metrics_file import MetricsFile
+
+MARKER = "run.json"
+_KIND = "agent-r1 run"
+
+
+def is_run(path: Path) -> bool:
+    try:
+        return bool(read_json(path / MARKER).get("kind") == _KIND)
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def checked_name(name: str) -> str:
@@ -65,7 +75,7 @@ def claim(path: Path, force: bool) -> tuple[RunLock, ReplacedRun | None]:
     try:
         refuse_taken(path, force)
         replaced = ReplacedRun.of(path)
-        if replaced is not None and has_steps(path):
+        if replaced is not None and MetricsFile(path / "metrics.jsonl").last_step() >= 0:
             replaced.delete()
             replaced = None
         if replaced is None and _contents(path):
@@ -116,14 +126,10 @@ def missing(path: Path) -> RunError:
 def lay_out(path: Path, recipe: str | None = None) -> None:
     """Create the marker and the folders of a run. The marker comes first, so that an unfinished run is recognised."""
     created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-    write_json(path / MARKER, {"kind": KIND, "schema": 1, "created": created, "recipe": recipe})
+    write_json(path / MARKER, {"kind": _KIND, "schema": 1, "created": created, "recipe": recipe})
     with naming(path):
         for folder in FOLDERS:
             (path / folder).mkdir()
-
-
-def has_steps(path: Path) -> bool:
-    return MetricsFile(path / "metrics.jsonl").last_step() >= 0
 
 
 def _locked(path: Path) -> RunLock:

@@ -8,17 +8,10 @@ to know.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
-
-from pydantic import TypeAdapter
-
-from agent_r1_core.contracts.markup import encodable
-from agent_r1_core.errors import RunError
-from agent_r1_core.runs.files import append_line, parsed_lines
 
 Start = Literal["started", "resumed"]
 End = Literal["finished", "stopped_early", "interrupted", "failed"]
@@ -46,28 +39,6 @@ def turning_point(events: Sequence[Event]) -> Event | None:
     return next((one for one in reversed(events) if one.event in (*STARTS, *ENDS)), None)
 
 
-class EventsFile:
-    """The events of a run."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def append(self, event: Event) -> None:
-        """Add an event; it is on disk when this returns, or a RunError says why not."""
-        line = json.dumps(asdict(event), ensure_ascii=False, allow_nan=False)
-        append_line(self.path, encodable(line) + "\n")
-
-    def read(self) -> list[Event]:
-        """All whole lines; a RunError where a line is none of an event, or the file cannot be read."""
-        try:
-            return parsed_lines(self.path, _EVENT.validate_python, "an event")
-        except FileNotFoundError:  # a run that is being deleted
-            return []
-        except OSError as error:
-            raise RunError(f"{self.path} cannot be read ({error.strerror}); make it readable and try again") from error
-
-
-_EVENT = TypeAdapter(Event)
 RunKind = Literal["training", "finished", "interrupted", "failed"]
 _KIND_OF_END: dict[str, RunKind] = {
     "finished": "finished",

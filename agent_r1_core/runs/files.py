@@ -10,11 +10,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
+from pydantic import TypeAdapter
+
+from agent_r1_core.contracts.markup import encodable
 from agent_r1_core.errors import NotOpened, RunError
 from agent_r1_core.opening import open_to_write, parse_json, read_bytes
 
@@ -86,19 +91,37 @@ def read_lines(path: Path) -> list[bytes]:
     return read_bytes(path).split(b"\n")[:-1] if path.exists() else []
 
 
-def parsed_lines(path: Path, parse: Callable[[Any], T], what: str) -> list[T]:
-    """What the whole lines of a file hold, as `parse` takes it from their JSON.
+class LinesFile(Generic[T]):
+    """Dataclasses of one kind in a file, one JSON object a line."""
 
-    Raises:
-        RunError: a line is not `what`.
-    """
-    values = []
-    for number, line in enumerate(read_lines(path), start=1):
-        try:
-            values.append(parse(parse_json(line)))
-        except ValueError as error:
-            raise RunError(f"line {number} of {path} is not {what}; delete the line") from error
-    return values
+    def __init__(self, path: Path, kind: type[T], what: str) -> None:
+        """Messages call one of them `what`."""
+        self.path = path
+        self._kind: Any = kind
+        self._what = what
+
+    def append(self, records: Iterable[T]) -> None:
+        """Add lines; they are on disk when this returns, or a RunError says why not."""
+        for record in records:
+            append_line(self.path, _json_line(record))
+
+    def write(self, records: Iterable[T]) -> None:
+        """Replace all lines; raises RunError if writing fails."""
+        write_text(self.path, "".join(map(_json_line, records)))
+
+    def read(self) -> list[T]:
+        """What the whole lines hold, if the file is there.
+
+        Raises:
+            RunError: a line holds something else.
+        """
+        values = []
+        for number, line in enumerate(read_lines(self.path), start=1):
+            try:
+                values.append(_adapter(self._kind).validate_python(parse_json(line)))
+            except ValueError as error:
+                raise RunError(f"line {number} of {self.path} is not {self._what}; delete the line") from error
+        return values
 
 
 def remove_torn_line(path: Path) -> None:
@@ -186,6 +209,15 @@ def _swap(temporary: Path, path: Path) -> None:
     os.rename(temporary, path)
     sync(path.parent)
     shutil.rmtree(replaced, ignore_errors=True)
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _json_line(record: Any) -> str:
+    return encodable(json.dumps(asdict(record), ensure_ascii=False, allow_nan=False)) + "\n"
 
 
 def _fill(path: Path, text: str) -> None:

@@ -18,9 +18,10 @@ from weakref import WeakSet
 from agent_r1_core.errors import NotOpened, RunError
 from agent_r1_core.opening import check_links, handle_to_read, open_to_write
 from agent_r1_core.runs.files import naming
-from agent_r1_core.runs.marker import FOLDERS
 
 NAME = ".lock"
+FOLDERS = ("trajectories", "checkpoints", "evaluations")
+"""The folders that every run has, which its writer writes."""
 
 
 class FileLock:
@@ -97,28 +98,23 @@ class RunLock(FileLock):
                 check_links(written, within=folder)
             super().__init__(path, writing=True)
             try:
-                self._take_alone()
-                if not self.is_at(path):
-                    self.release()
-                    raise RunError(
-                        f"run {folder} was deleted or replaced just now; look at what is there and try again"
-                    )
+                self._take_alone(folder, path)
                 os.ftruncate(self.handle, 0)
                 os.pwrite(self.handle, f"{os.getpid()}\n".encode(), 0)
-            except BlockingIOError as error:
-                refusal = self._refusal(folder, path)
-                self.release()
-                raise RunError(refusal) from error
-            except OSError:  # NotOpened among them
+            except BaseException:
                 self.release()
                 raise
 
-    def _take_alone(self) -> None:
+    def _take_alone(self, folder: Path, path: Path) -> None:
         for _ in range(_MOMENTS):
             with contextlib.suppress(BlockingIOError):
-                return self.take(fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self.take(fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
             time.sleep(_MOMENT)
-        self.take(fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            raise RunError(self._refusal(folder, path))
+        if not self.is_at(path):
+            raise RunError(f"run {folder} was deleted or replaced just now; look at what is there and try again")
 
     def _refusal(self, folder: Path, path: Path) -> str:
         if any(other is not self and isinstance(other, RunLock) and other.is_at(path) for other in _open):

@@ -2,23 +2,21 @@
 
 Readers ignore a last line that a kill cut off; a resume removes it, and keeps the last of several lines of one step.
 NaN and infinities, which JSON lacks, are the strings "NaN", "Infinity" and "-Infinity" in the file and floats again
-when read. `health.jsonl`, one object for every alarm that begins or ends, follows from these lines and the section
-`health` of the configuration: a resume writes it anew. `MetricsFile` is the one, `AlarmFile` the other.
+when read.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from agent_r1_core.contracts.json_text import NOT_FINITE, name_of
 from agent_r1_core.errors import RunError
-from agent_r1_core.health.alarm import Alarm
 from agent_r1_core.opening import parse_json
-from agent_r1_core.runs.files import append_line, parsed_lines, read_lines, write_text
+from agent_r1_core.runs.files import append_line, read_lines, write_text
 
 
 class MetricsFile:
@@ -97,31 +95,3 @@ def _plain(value: float) -> float | int | str:
         return int(value)
     number = float(value)
     return number if math.isfinite(number) else name_of(number)
-
-
-class AlarmFile:
-    """The alarms of a run in the order of their steps."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def write(self, alarms: Sequence[Alarm]) -> None:
-        """Replace all lines; raises RunError if writing fails."""
-        write_text(self.path, "".join(map(_line, alarms)))
-
-    def append(self, alarms: Sequence[Alarm]) -> None:
-        """Add the alarms of a step; they are on disk when this returns, or a RunError says why not."""
-        for alarm in alarms:
-            append_line(self.path, _line(alarm))
-
-    def read(self) -> list[Alarm]:
-        """All whole lines.
-
-        Raises:
-            RunError: a line is none of an alarm.
-        """
-        return parsed_lines(self.path, Alarm.from_json, "an alarm")
-
-
-def _line(alarm: Alarm) -> str:
-    return json.dumps(alarm.to_json(), allow_nan=False) + "\n"

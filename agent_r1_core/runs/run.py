@@ -162,7 +162,7 @@ class Run(RunReader):
     def append_event(self, step: int, event: Kind, text: str) -> None:
         """Add an event, which happens now; it is on disk when this returns."""
         self._writable()
-        self._events.append(Event(time.time(), step, event, text))
+        self._events.append([Event(time.time(), step, event, text)])
 
     def write_metric_catalogue(self, metrics: Iterable[Metric]) -> None:
         """Record what the metrics of this run mean, for readers without its plugins."""
@@ -275,7 +275,7 @@ class Run(RunReader):
                 f"run {self.path} was stopped before its configuration was written; start it again with --force"
             )
         self._replaced = ReplacedRun.of(self.path)
-        if directory.has_steps(self.path):
+        if self._metrics.last_step() >= 0:
             self._forget_replaced()
         for folder in (self.path, self.path / "trajectories", self.path / "evaluations"):
             clean_leftovers(folder)

@@ -13,12 +13,12 @@ from agent_r1_core.health.alarm import Alarm, verdict
 from agent_r1_core.opening import parse_json, read_text
 from agent_r1_core.runs.checkpoint import Checkpoint, RunPolicy
 from agent_r1_core.runs.checkpoints import Checkpoints
-from agent_r1_core.runs.directory import aside
+from agent_r1_core.runs.directory import aside, is_run
 from agent_r1_core.runs.evaluation_file import EvaluationTasks, damaged_file, read_evaluation, trajectory_files
-from agent_r1_core.runs.events_file import Event, EventsFile, RunState
+from agent_r1_core.runs.events_file import Event, RunState
+from agent_r1_core.runs.files import LinesFile
 from agent_r1_core.runs.lock import is_held
-from agent_r1_core.runs.marker import is_run
-from agent_r1_core.runs.metrics_file import AlarmFile, MetricsFile
+from agent_r1_core.runs.metrics_file import MetricsFile
 from agent_r1_core.runs.model_files import ModelFiles
 from agent_r1_core.runs.trajectory_file import read_token_numbers, read_trajectories
 from agent_r1_core.trajectory import Trajectory
@@ -34,8 +34,8 @@ class RunReader:
         self.checkpoints = Checkpoints(path / "checkpoints")
         self.model_files = ModelFiles(path / "model_files")
         self._metrics = MetricsFile(path / "metrics.jsonl")
-        self._alarms = AlarmFile(path / "health.jsonl")
-        self._events = EventsFile(path / "events.jsonl")
+        self._alarms = LinesFile(path / "health.jsonl", Alarm, "an alarm")
+        self._events = LinesFile(path / "events.jsonl", Event, "an event")
 
     @staticmethod
     def is_run(path: Path | str) -> bool:
@@ -67,7 +67,7 @@ class RunReader:
 
     def plugins(self) -> list[dict[str, Any]]:
         """The plugins with which the run started."""
-        return list(_parsed(self.path / "plugins.json", self._text("plugins.json"), list))
+        return list(self._json("plugins.json", list))
 
     def metrics(self) -> list[dict[str, Any]]:
         """One dictionary a step, with `step`, in ascending order."""
@@ -90,7 +90,13 @@ class RunReader:
 
     def events(self) -> list[Event]:
         """How training began, what it told its user, and how it ended, in the order of time."""
-        return self._events.read()
+        try:
+            return self._events.read()
+        except FileNotFoundError:  # a run that is being deleted
+            return []
+        except OSError as error:
+            path = self._events.path
+            raise RunError(f"{path} cannot be read ({error.strerror}); make it readable and try again") from error
 
     def state(self) -> RunState:
         """Whether the run is trained just now, and if not, how its training ended."""
@@ -143,14 +149,13 @@ class RunReader:
         if not path.is_file():
             return None
         try:
-            return EvaluationTasks.from_json(_parsed(path, self._text(path.name), dict))
+            return EvaluationTasks.from_json(self._json(path.name, dict))
         except (KeyError, ValueError) as error:
             raise damaged_file(path) from error
 
     def examples(self) -> dict[str, Any] | None:
         """Which examples stand before every task; None if there are none."""
-        path = self.path / "examples.json"
-        return _parsed(path, self._text(path.name), dict) if path.is_file() else None
+        return self._json("examples.json", dict) if (self.path / "examples.json").is_file() else None
 
     def evaluations(self) -> dict[str, dict[str, Any]]:
         """All evaluations by name, ordered by step."""
@@ -210,6 +215,15 @@ class RunReader:
         )
         return f"run {self.path} holds no policy yet; let it train until its first checkpoint{old}"
 
+    def _json(self, name: str, kind: type) -> Any:
+        try:
+            value = parse_json(self._text(name))
+        except ValueError as error:
+            raise damaged_file(self.path / name) from error
+        if not isinstance(value, kind):
+            raise damaged_file(self.path / name)
+        return value
+
     def _text(self, name: str) -> str:
         try:
             return read_text(self.path / name)
@@ -230,16 +244,5 @@ def parsed_config(path: Path, text: str) -> dict[str, Any]:
     except ConfigError as error:
         raise damaged_file(path) from error
     if not isinstance(value, dict):
-        raise damaged_file(path)
-    return value
-
-
-def _parsed(path: Path, text: str, kind: type) -> Any:
-    """The JSON of a file of the run."""
-    try:
-        value = parse_json(text)
-    except ValueError as error:
-        raise damaged_file(path) from error
-    if not isinstance(value, kind):
         raise damaged_file(path)
     return value

@@ -6,8 +6,7 @@ wrote.
 """
 
 from agent_r1_core.sandbox.backends import BACKENDS, UNSAFE, Backend, Bounds
-from agent_r1_core.sandbox.box import Box, BoxEnded, BoxTimeout, EpisodeBox
-from agent_r1_core.sandbox.finding import find_backend
+from agent_r1_core.sandbox.box import Box, BoxEnded, BoxTimeout, EpisodeBox, find_backend
 from agent_r1_core.sandbox.shell import File, Outcome, Shell, is_below
 
 __all__ = [

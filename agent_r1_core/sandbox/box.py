@@ -1,25 +1,33 @@
 """Box: a program in a sandbox, and the messages between it and us. Whatever it does costs bounded time and memory here.
 
 A message is four bytes of its length, then so many bytes. The guest reads requests from its standard input, and answers
-each on its standard output.
+each on its standard output. `find_backend` says what can hold a box on this machine, by trying it.
 """
 
 from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
 
-from agent_r1_core.sandbox.backends import Backend, Bounds
+from agent_r1_core.errors import ConfigError
+from agent_r1_core.sandbox.backends import BACKENDS, Backend, Bounds
 
 _STARTER = ThreadPoolExecutor(1, "agent-r1-sandbox")
 """Starts every box: a guest dies with the thread that started it, and this one lives as long as the process."""
+
+_PROBE = "import os; os.read(0, 4); os.write(1, bytes(4))"
+"""A guest that gives one empty answer."""
 
 
 class BoxTimeout(Exception):
@@ -46,9 +54,9 @@ class Box:
         self._process = _STARTER.submit(start).result()
         self._lock = threading.RLock()
         """Held in `exchange`: only then are the pipes closed, or their numbers might mean other files."""
-        self._pipes = [self._process.stdin, self._process.stdout, self._process.stderr]
+        files = (self._process.stdin, self._process.stdout, self._process.stderr)
+        self._pipes = [file for file in files if file is not None]
         for file in self._pipes:
-            assert file is not None
             os.set_blocking(file.fileno(), False)
 
     def __enter__(self) -> Box:
@@ -83,8 +91,7 @@ class Box:
         with self._lock:
             self._process.wait()
             for file in self._pipes:
-                if file is not None:
-                    file.close()
+                file.close()
 
     def _exchange(self, request: bytes, deadline: float, most: int) -> bytes:
         self._write(len(request).to_bytes(4, "big") + request, deadline)
@@ -96,13 +103,13 @@ class Box:
     def _write(self, data: bytes, deadline: float) -> None:
         while data:
             self._wait(0, select.POLLOUT, deadline)
-            data = data[os.write(self._descriptor(0), data[: 1 << 16]) :]
+            data = data[os.write(self._pipes[0].fileno(), data[: 1 << 16]) :]
 
     def _read(self, size: int, deadline: float) -> bytes:
         data = bytearray()
         while len(data) < size:
             self._wait(1, select.POLLIN, deadline)
-            piece = os.read(self._descriptor(1), min(size - len(data), 1 << 16))
+            piece = os.read(self._pipes[1].fileno(), min(size - len(data), 1 << 16))
             if not piece:
                 raise OSError("end of file")
             data += piece
@@ -110,20 +117,15 @@ class Box:
 
     def _wait(self, pipe: int, event: int, deadline: float) -> None:
         poll = select.poll()
-        poll.register(self._descriptor(pipe), event)
+        poll.register(self._pipes[pipe].fileno(), event)
         if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
             raise BoxTimeout
-
-    def _descriptor(self, pipe: int) -> int:
-        file = self._pipes[pipe]
-        assert file is not None
-        return file.fileno()
 
     def _last_words(self) -> str:
         """The last line that the command wrote to its standard error."""
         with suppress(OSError, ValueError, subprocess.TimeoutExpired):
             self._process.wait(0.5)
-            lines = os.read(self._descriptor(2), 1 << 12).decode(errors="replace").strip().splitlines()
+            lines = os.read(self._pipes[2].fileno(), 1 << 12).decode(errors="replace").strip().splitlines()
             return lines[-1][:300] if lines else ""
         return ""
 
@@ -160,3 +162,42 @@ class EpisodeBox:
         """Kill the guest, and start no other."""
         self._closed = True
         self.lose()
+
+
+def find_backend(name: str = "auto", writable: bool = False) -> Backend:
+    """The first backend that works here, or the named one.
+
+    Args:
+        name: `auto`, `bubblewrap` or `sandlock`.
+        writable: only one whose guests have folders to write to.
+
+    Raises:
+        ConfigError: none works here; the sentence says why, and what to install.
+    """
+    problems = []
+    for backend in BACKENDS.values() if name == "auto" else [BACKENDS[name]]:
+        problem = "its guests have no folder to write to" if writable > backend.writable else problem_of(backend)
+        if problem is None:
+            return backend
+        problems.append(f"{backend.name}: {problem}")
+    raise ConfigError(
+        f"there is no sandbox here ({'; '.join(problems)}); install bubblewrap (apt-get install bubblewrap) where user "
+        "namespaces are allowed, or else sandlock (pip install 'agent-r1[sandbox]') on Linux 6.12 or newer"
+    )
+
+
+@cache
+def problem_of(backend: Backend) -> str | None:
+    """Why a backend does not work here; None if it does. Asked once in a process."""
+    if sys.platform != "linux":
+        return "needs Linux"
+    if backend.name == "bubblewrap" and shutil.which("bwrap") is None:
+        return "not installed"
+    if backend.name == "sandlock" and find_spec("sandlock") is None:
+        return "not installed"
+    try:
+        with Box(backend, _PROBE, Bounds()) as box:
+            box.exchange(b"", seconds=20, most=1 << 10)
+    except (BoxEnded, BoxTimeout, OSError) as error:
+        return str(error) or type(error).__name__
+    return None

@@ -5,34 +5,25 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_HOMES = {
-    "AlgorithmContract": "contracts.algorithm",
-    "CHAT_TEMPLATE": "model",
-    "CommandContract": "contracts.functions",
-    "ContextContract": "contracts.context",
-    "Cue": "scripted",
-    "EngineContract": "contracts.engine",
-    "loss_tokens": "batch",
-    "make_request": "scripted",
-    "make_task": "trajectories",
-    "make_trajectory": "trajectories",
-    "PluginContract": "contracts.base",
-    "random_group": "trajectories",
-    "random_trajectory": "trajectories",
-    "RewardContract": "contracts.reward",
-    "ScoreContract": "contracts.score",
-    "ScriptedPolicy": "scripted",
-    "SiteContract": "contracts.functions",
-    "TaskSourceContract": "contracts.tasks",
-    "tiny_batch": "batch",
-    "tiny_model": "model",
-    "tiny_model_folder": "model",
-    "tiny_tokenizer": "model",
-    "ToolContract": "contracts.tool",
-    "ToolEnvContract": "contracts.env",
-    "ToolFormatContract": "contracts.tool_format",
-    "TrackerContract": "contracts.tracker",
+_NAMES = {
+    "batch": "loss_tokens tiny_batch",
+    "contracts.algorithm": "AlgorithmContract",
+    "contracts.base": "PluginContract",
+    "contracts.context": "ContextContract",
+    "contracts.engine": "EngineContract",
+    "contracts.env": "ToolEnvContract",
+    "contracts.functions": "CommandContract SiteContract",
+    "contracts.scoring": "RewardContract ScoreContract",
+    "contracts.tasks": "TaskSourceContract",
+    "contracts.tool": "ToolContract",
+    "contracts.tool_format": "ToolFormatContract",
+    "contracts.tracker": "TrackerContract",
+    "model": "CHAT_TEMPLATE tiny_model tiny_model_folder tiny_tokenizer",
+    "scripted": "Cue make_request ScriptedPolicy",
+    "trajectories": "make_task make_trajectory random_group random_trajectory",
 }
+"""Public names by the module that has them."""
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_HOMES)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.contracts.tracker import RunInfo, Tracker
 from agent_r1_core.errors import AgentR1Error, EpisodeError
-from agent_r1_core.metrics import Catalogue
+from agent_r1_core.metrics.catalogue import Catalogue
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig

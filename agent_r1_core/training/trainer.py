@@ -22,7 +22,7 @@ from agent_r1_core.errors import EpisodeError, LearnerLost, RunError
 from agent_r1_core.evaluation.evaluator import evaluate_sets, in_training, record_evaluation
 from agent_r1_core.evaluation.listener import Listener
 from agent_r1_core.health.information import FirstActions, mutual_information, retrieval_accuracy
-from agent_r1_core.health.thoughts import Thoughts, thought_effect
+from agent_r1_core.health.thoughts import compared_turns, thought_effect
 from agent_r1_core.health.watch import Watch
 from agent_r1_core.learning.selection import Selection
 from agent_r1_core.metrics import declared as metric
@@ -217,11 +217,11 @@ class Trainer:
                 measured[metric.INFORMATION] = mutual_information(logprobs, first.own)
                 measured[metric.RETRIEVAL] = retrieval_accuracy(logprobs, first.own)
         if _due(health.thought_effect, step):
-            if (thoughts := Thoughts.of(groups, self.assembly.tokenizer.decode)) is None:
-                lacking.append("thought_effect measures nothing here: no two episodes of the step think differently")
+            if turns := compared_turns(groups, self.assembly.tokenizer.decode):
+                scores = await score([(three, [action]) for three, action in turns])
+                measured[metric.THOUGHT_EFFECT] = thought_effect([row for (row,) in scores], turns)
             else:
-                scores = await score([(three, [action]) for three, action in thoughts.turns])
-                measured[metric.THOUGHT_EFFECT] = thought_effect([row for (row,) in scores], thoughts)
+                lacking.append("thought_effect measures nothing here: no two episodes of the step think differently")
         for text in lacking if step == 1 else ():
             self.listener.note(f"health.{text}")
         return measured | ({metric.TIME_HEALTH: time.perf_counter() - begun} if measured else {})

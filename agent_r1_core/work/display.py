@@ -98,8 +98,6 @@ class WorkDisplay:
 
 
 class WorkList:
-    """The work that goes on."""
-
     def __init__(self) -> None:
         self._works: list[Work] = []
 

@@ -10,9 +10,8 @@ from collections.abc import Coroutine, Sequence
 from typing import IO, Any
 
 from agent_r1_core import ComponentConfig, Metric, SchemaTool, Tool, ToolContext, ToolError, ToolResources, Toolset
-from agent_r1_core.contracts.owner import Owner
 from agent_r1_core.contracts.secrets import Secrets, variables
-from agent_r1_core.contracts.toolset import chosen
+from agent_r1_core.contracts.toolset import Owner, chosen
 from agent_r1_mcp.config import McpConfig
 from agent_r1_mcp.results import text_of
 from agent_r1_mcp.server import Away, Server

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent_r1_core import ComponentConfig, Metric, SchemaTool, Tool, ToolContext, ToolError, ToolResources, Toolset
-from agent_r1_core.contracts.owner import Owner
 from agent_r1_core.contracts.secrets import Secrets, variables
-from agent_r1_core.contracts.toolset import chosen
+from agent_r1_core.contracts.toolset import Owner, chosen
 from agent_r1_core.opening import read_text
 from agent_r1_openapi.config import OpenApiConfig
 from agent_r1_openapi.description import Operation, operations_of, read_description

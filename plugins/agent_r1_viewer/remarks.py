@@ -16,8 +16,8 @@ from typing import Any
 from agent_r1_core.errors import RunError
 from agent_r1_core.folders import state_dir
 from agent_r1_core.opening import parse_json, read_bytes, read_json
+from agent_r1_core.runs.directory import MARKER
 from agent_r1_core.runs.files import write_json
-from agent_r1_core.runs.marker import MARKER
 
 MOST_BYTES = 2**16
 """Of a remark."""

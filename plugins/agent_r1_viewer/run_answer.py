@@ -43,7 +43,7 @@ def run_answer(run: OpenedRun) -> dict[str, Any]:
         "config": config or None,
         "sources": sources if isinstance(sources, dict) else {},
         "catalogue": catalogue or [],
-        "alarms": [alarm.to_json() | {"metric": _WATCHED.get(alarm.monitor)} for alarm in alarms],
+        "alarms": [asdict(alarm) | {"metric": _WATCHED.get(alarm.monitor)} for alarm in alarms],
         "events": [asdict(event) for event in events],
         "health": parts.read("health.jsonl", lambda: run.reader.health(summary.step or 0)) or UNREADABLE,
         "evaluations": [evaluation_answer(one) for one in evaluations],

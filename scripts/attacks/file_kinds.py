@@ -16,8 +16,9 @@ from agent_r1_core.assembly.checkpointing import load_task_order, load_trainer_s
 from agent_r1_core.assembly.model_source import find_model
 from agent_r1_core.assembly.task_order import TaskOrder
 from agent_r1_core.chat import ChatTokenizer
-from agent_r1_core.config import TrainingConfig, load_config
+from agent_r1_core.config import load_config
 from agent_r1_core.contracts.json_text import to_json
+from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.health.watch import HealthConfig, Watch

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from agent_r1_core.config import TrainingConfig
 from agent_r1_core.contracts.algorithm import AlgorithmConfig
 from agent_r1_core.contracts.engine import EngineConfig, Sampling
+from agent_r1_core.contracts.training import TrainingConfig
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ class Run:
 def algorithms() -> dict[str, dict[str, Any]]:
     """Every name under which an algorithm is registered, with its options as it sets them."""
     names = [record.name for record in REGISTRY.components("algorithm")]
-    return {name: REGISTRY.configure("algorithm", name)[1].model_dump() for name in names}
+    return {name: REGISTRY.create("algorithm", name).config.model_dump() for name in names}
 
 
 def settings() -> dict[str, Any]:

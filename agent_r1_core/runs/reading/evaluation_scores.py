@@ -1,10 +1,14 @@
-"""EvaluationScores: what a run's recorded evaluation measured, without validating the rest of its file."""
+"""EvaluationScores: what a run's recorded evaluation measured, without validating the rest of its file.
+
+`RecordedEvaluations` reads those of a run; `Kept` reads a file again only when it has changed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -15,13 +19,12 @@ from agent_r1_core.metrics.scorers import EXACT_MATCH, REWARD_MEAN
 from agent_r1_core.runs.evaluation_file import damaged_file, read_evaluation, trajectory_files
 from agent_r1_core.runs.failures import Failures
 
+T = TypeVar("T")
 _METRICS, _FAILURES = TypeAdapter(dict[str, Estimate]), TypeAdapter(Failures)
 
 
 @dataclass(frozen=True)
 class EvaluationScores:
-    """The scores of one evaluation."""
-
     name: str
     """Its file's, without `.json`."""
     step: int | None
@@ -77,34 +80,43 @@ class EvaluationScores:
         return self.sets.get(group, {}).get(rest)
 
 
-class RecordedEvaluations:
-    """The evaluations of a run; files that did not change are not read again."""
+class Kept(Generic[T]):
+    """What files hold, each read again only when it has changed."""
 
+    def __init__(self, read: Callable[[Path], T]) -> None:
+        self._read = read
+        self._kept: dict[Path, tuple[tuple[int, int], T]] = {}
+
+    def of(self, path: Path) -> T:
+        """What the file holds now; raises what reading it raises."""
+        try:
+            about = path.stat()
+        except OSError:  # it is gone by now, or a link to nothing
+            return self._read(path)
+        stamp = (about.st_mtime_ns, about.st_size)
+        if path not in self._kept or self._kept[path][0] != stamp:
+            self._kept[path] = (stamp, self._read(path))
+        return self._kept[path][1]
+
+
+class RecordedEvaluations:
     def __init__(self, folder: Path, check: Callable[[Path], object] = Path) -> None:
         """Read nothing yet; `check` is called with every file before it is read, and may raise a RunError."""
         self._folder = folder
         self._check = check
-        self._read: dict[Path, tuple[tuple[int, int], EvaluationScores | RunError]] = {}
+        self._kept = Kept(self._scores)
 
     def all(self) -> tuple[list[EvaluationScores], list[str]]:
         """The evaluations in the order of their steps, those that `agent-r1 eval` made last; and a sentence for every
         file that cannot be read."""
-        found = {path: self._scores(path) for path in sorted(self._folder.glob("*.json"))}
-        self._read = {path: self._read[path] for path in found}
-        good = [one for one in found.values() if isinstance(one, EvaluationScores)]
+        found = [self._kept.of(path) for path in sorted(self._folder.glob("*.json"))]
+        good = [one for one in found if isinstance(one, EvaluationScores)]
         good.sort(key=lambda one: (one.step is None, one.step or 0, len(one.name), one.name))
-        return good, [str(one) for one in found.values() if isinstance(one, RunError)]
+        return good, [str(one) for one in found if isinstance(one, RunError)]
 
     def _scores(self, path: Path) -> EvaluationScores | RunError:
         try:
-            about = path.stat()
-            stamp = (about.st_mtime_ns, about.st_size)
-        except OSError:  # it is gone by now, or a link to nothing
-            stamp = (0, 0)
-        if path not in self._read or self._read[path][0] != stamp:
-            try:
-                self._check(path)
-                self._read[path] = (stamp, EvaluationScores.read(path))
-            except RunError as error:
-                self._read[path] = (stamp, error)
-        return self._read[path][1]
+            self._check(path)
+            return EvaluationScores.read(path)
+        except RunError as error:
+            return error

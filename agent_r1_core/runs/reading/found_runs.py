@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.opening import check_inside
-from agent_r1_core.runs.marker import is_run
+from agent_r1_core.runs.directory import is_run
 
 DEPTH = 6
 """Folders below a given one."""

@@ -17,11 +17,11 @@ from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.estimate import Estimate
 from agent_r1_core.opening import read_json, read_text
 from agent_r1_core.runs import lock
+from agent_r1_core.runs.directory import MARKER
 from agent_r1_core.runs.evaluation_file import damaged_file
 from agent_r1_core.runs.events_file import RunState
 from agent_r1_core.runs.failures import Failures
-from agent_r1_core.runs.marker import MARKER
-from agent_r1_core.runs.reading.evaluation_scores import EvaluationScores, RecordedEvaluations
+from agent_r1_core.runs.reading.evaluation_scores import EvaluationScores, Kept, RecordedEvaluations
 from agent_r1_core.runs.reading.metrics_tail import MetricsTail
 from agent_r1_core.runs.run_reader import RunReader, parsed_config
 
@@ -94,10 +94,8 @@ class SummaryReader:
         self.metrics = MetricsTail(run.path / "metrics.jsonl", only=(metric.REWARD_MEAN, metric.TIME_STEP))
         self.evaluations = RecordedEvaluations(run.path / "evaluations", check)
         self.check = check
-        self._config: tuple[int, Mapping[str, Any]] = (-1, {})
-        """When it was written, and what it holds."""
-        self._read: tuple[int, Mapping[str, Any]] = (-1, {})
-        """The same of the sections that a summary needs."""
+        self._config = Kept(lambda _: run.config())
+        self._sections = Kept(lambda path: read_sections(path, _NEEDED) if path.is_file() else run.config())
         self.problems: list[str] = []
         """What could not be read the last time, a sentence each."""
 
@@ -105,7 +103,7 @@ class SummaryReader:
         """The run as it is now."""
         self.problems = []
         state = self._part("events.jsonl", self.state)
-        config = self._part("config.yaml", self._sections) or {}
+        config = self._part("config.yaml", lambda: self._sections.of(self.run.path / "config.yaml")) or {}
         self._part("metrics.jsonl", self.metrics.update)
         about = self._part(MARKER, self._about) or {}
         evaluations, damaged = self.evaluations.all()
@@ -143,23 +141,7 @@ class SummaryReader:
 
     def config(self) -> Mapping[str, Any]:
         """The configuration, parsed again only when its file changed; raises as `RunReader.config`."""
-        try:
-            stamp = (self.run.path / "config.yaml").stat().st_mtime_ns
-        except OSError:
-            stamp = -1
-        if stamp == -1 or stamp != self._config[0]:
-            self._config = (stamp, self.run.config())
-        return self._config[1]
-
-    def _sections(self) -> Mapping[str, Any]:
-        """What the summary needs of the configuration, or all of it if that is known."""
-        path = self.run.path / "config.yaml"
-        stamp = path.stat().st_mtime_ns if path.is_file() else -1
-        if stamp == -1:
-            return self.config()
-        if stamp not in (self._config[0], self._read[0]):
-            self._read = (stamp, read_sections(path, _NEEDED))
-        return self._config[1] if stamp == self._config[0] else self._read[1]
+        return self._config.of(self.run.path / "config.yaml")
 
     def _part(self, name: str, read: Callable[[], _Part]) -> _Part | None:
         try:

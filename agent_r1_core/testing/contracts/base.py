@@ -13,7 +13,7 @@ from agent_r1_core.contracts.component import Component
 from agent_r1_core.errors import ComponentLoadError
 from agent_r1_core.plugins import LoadedComponent, PluginRecord, PluginStatus, Registry
 from agent_r1_core.plugins.checks import check_component, check_registered
-from agent_r1_core.plugins.hooks import read_api, read_components
+from agent_r1_core.plugins.reading import read_api, read_components
 
 
 class ComponentContract:

@@ -26,7 +26,6 @@ class EngineContract(ComponentContract):
     """Fields of the tiny model's configuration, for an engine whose kernels need larger heads."""
 
     def model(self, folder: Path) -> EngineModel:
-        """The model to serve."""
         path = tiny_model_folder(folder / "model", **self.sizes)
         return EngineModel(folder=str(path), dtype="float32", tokenizer=tiny_tokenizer())
 

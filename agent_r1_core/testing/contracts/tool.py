@@ -48,12 +48,10 @@ class ToolContract(ComponentContract):
         return ToolResources(str(folder), {name: lambda: list(self.corpus) for name in ("train", "eval")})
 
     def context(self) -> ToolContext:
-        """The context of a call."""
         return ToolContext(episode="episode", turn=0, task=make_task(), rng=random.Random(0))
 
     @contextmanager
     def opened(self, folder: Path) -> Iterator[Tool]:
-        """A tool that is open."""
         tool = self.make()
         tool.open(self.resources(folder))
         try:

@@ -13,7 +13,7 @@ from agent_r1_grpo.grpo import GRPO
 from agent_r1_core.assembly.model_source import BUNDLED
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.training import TrainingConfig
-from agent_r1_core.health.thoughts import Thoughts, thought_effect
+from agent_r1_core.health.thoughts import compared_turns, thought_effect
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.models import load_model
@@ -32,8 +32,7 @@ def group(name: str, *actions: Sequence[int], context: Sequence[int] = (50, 51))
 
 
 def measured(*groups: Group) -> list[tuple[list[list[int]], list[int]]]:
-    found = Thoughts.of(groups, decode)
-    return [] if found is None else found.turns
+    return compared_turns(groups, decode)
 
 
 def test_a_turn_is_cut_where_the_tokens_of_its_tags_are() -> None:
@@ -59,8 +58,8 @@ def test_other_thoughts_are_of_other_tasks_where_they_can_be() -> None:
 
 
 def test_the_effect_is_the_least_of_both_per_token() -> None:
-    thoughts = Thoughts([([[1], [2], [3]], [4, 5]), ([[1], [2], [3]], [6])])
-    assert thought_effect([[-2.0, -8.0, -4.0], [-3.0, -2.0, -9.0]], thoughts) == pytest.approx((1.0 - 1.0) / 2)
+    turns = [([[1], [2], [3]], [4, 5]), ([[1], [2], [3]], [6])]
+    assert thought_effect([[-2.0, -8.0, -4.0], [-3.0, -2.0, -9.0]], turns) == pytest.approx((1.0 - 1.0) / 2)
 
 
 def effect(model: Any, tokenizer: ChatTokenizer, actions: Sequence[str]) -> float:
@@ -69,10 +68,9 @@ def effect(model: Any, tokenizer: ChatTokenizer, actions: Sequence[str]) -> floa
     encode = partial(tokenizer.raw.encode, add_special_tokens=False)
     pairs = zip(prompts, actions, strict=True)
     groups = [group(prompt, encode(action + "<|im_end|>"), context=encode(prompt)) for prompt, action in pairs]
-    thoughts = Thoughts.of(groups, tokenizer.decode)
-    assert thoughts is not None
-    scores = Learner(Policy(model), GRPO(), TrainingConfig()).score([(three, [one]) for three, one in thoughts.turns])
-    return thought_effect([row for family in scores for row in family.tolist()], thoughts)
+    turns = compared_turns(groups, tokenizer.decode)
+    scores = Learner(Policy(model), GRPO(), TrainingConfig()).score([(three, [one]) for three, one in turns])
+    return thought_effect([row for family in scores for row in family.tolist()], turns)
 
 
 FILMS, NAMES = ("Mira", "Doran", "Velo"), ("Tavelo", "Brinor", "Kasmet")

@@ -9,10 +9,10 @@ import pytest
 from agent_r1_core.config import load_config
 from agent_r1_core.config.monitor_checks import idle_monitors
 from agent_r1_core.errors import ConfigError, RunError
-from agent_r1_core.health.alarm import verdict
+from agent_r1_core.health.alarm import Alarm, verdict
 from agent_r1_core.health.monitors import MONITORS
 from agent_r1_core.health.watch import HealthConfig, Watch
-from agent_r1_core.runs.metrics_file import AlarmFile
+from agent_r1_core.runs.files import LinesFile
 
 ONE_STEP, NO_REFERENCE = ("clip_fraction", "importance_clip", "mismatch_mask"), ("kl_reference",)
 """Idle with one optimiser step on each rollout and no mask, and without a KL."""
@@ -219,7 +219,8 @@ def test_early_stop_needs_a_severe_monitor() -> None:
 
 
 def test_alarms_come_back_as_they_were_written(tmp_path: Path) -> None:
-    file, alarms = AlarmFile(tmp_path / "health.jsonl"), Watch(HealthConfig()).replay(echo_trap())
+    file = LinesFile(tmp_path / "health.jsonl", Alarm, "an alarm")
+    alarms = Watch(HealthConfig()).replay(echo_trap())
     assert file.read() == []
     file.append(alarms[:4])
     file.append([])

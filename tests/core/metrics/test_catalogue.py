@@ -7,7 +7,7 @@ import pytest
 from agent_r1_core.contracts.component import Component
 from agent_r1_core.contracts.metric import Metric
 from agent_r1_core.errors import ConfigError
-from agent_r1_core.metrics import Catalogue
+from agent_r1_core.metrics.catalogue import Catalogue
 
 
 class Counting(Component):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from agent_r1_core.health.watch import HealthConfig, Watch
-from agent_r1_core.metrics import Catalogue
+from agent_r1_core.metrics.catalogue import Catalogue
 from agent_r1_core.metrics.rollouts import episode_metrics, reward_metrics, spread_metrics
 from agent_r1_core.metrics.tally import tallies
 from agent_r1_core.rollout import RolloutResult

@@ -107,7 +107,8 @@ def test_a_plugin_that_lists_a_folder_is_read_again_when_a_file_is_added(install
 
 def test_a_reader_that_nobody_waits_for_ends_by_itself(install: Install, tmp_path: Path) -> None:
     site = install("slow-plugins", sleeper="import signal\nsignal.pause()")
-    question = {"name": "sleeper", "value": "slow_plugins_sleeper", "check": False, "seconds": 0.1}
+    plugin = {"name": "sleeper", "distribution": "slow-plugins", "version": "1.0", "value": "slow_plugins_sleeper"}
+    question = {**plugin, "check": False, "seconds": 0.1}
     command = [sys.executable, "-m", "agent_r1_core.plugins.reader", str(tmp_path / "answer"), json.dumps(question)]
     path = os.pathsep.join([str(site), *filter(None, sys.path)])
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, timeout=60, check=False)

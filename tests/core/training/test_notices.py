@@ -6,7 +6,7 @@ import pytest
 from small_run import Notes
 
 from agent_r1_core.errors import EpisodeError
-from agent_r1_core.metrics import Catalogue
+from agent_r1_core.metrics.catalogue import Catalogue
 from agent_r1_core.rollout import RolloutResult
 from agent_r1_core.testing import make_task, make_trajectory
 from agent_r1_core.training.notices import StepNotes

@@ -14,7 +14,7 @@ import pytest
 from agent_r1_python.python_tool import Python
 
 from agent_r1_core import ConfigError, ToolContext, ToolError, ToolResources
-from agent_r1_core.sandbox import BACKENDS, finding
+from agent_r1_core.sandbox import BACKENDS, box
 from agent_r1_core.testing import make_task
 
 SANDBOXES = pytest.mark.parametrize("sandbox", sorted(BACKENDS))
@@ -166,7 +166,7 @@ def alive(processes: list[int]) -> list[int]:
 
 
 def test_without_a_sandbox_the_tool_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding, "problem_of", lambda backend: "not installed")
+    monkeypatch.setattr(box, "problem_of", lambda backend: "not installed")
     with pytest.raises(ConfigError, match=r"no sandbox here \(bubblewrap: not installed; sandlock: not"):
         Python().open(ToolResources(""))
 

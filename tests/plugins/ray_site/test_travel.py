@@ -36,7 +36,7 @@ from agent_r1_core.assembly.site import LocalSite
 from agent_r1_core.config import load_config
 from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.errors import PluginError, RunError
-from agent_r1_core.metrics.tally import Tally, tally
+from agent_r1_core.metrics.tally import tally
 from agent_r1_core.rollout import RolloutResult
 from agent_r1_core.runs import trajectory_file
 from agent_r1_core.runs.trajectory_file import (
@@ -140,7 +140,7 @@ def test_one_that_is_read_or_changed_is_an_ordinary_trajectory() -> None:
     one, arrived = rich(), sent(rich())
     for name in ("total_reward", "versions", "tokens_by_version", "tokens", "action_tokens", "success", "id", "answer"):
         assert getattr(arrived, name) == getattr(one, name), name
-    assert tally(arrived) == Tally.of(one)
+    assert tally(arrived) == tally(one)
     assert type(arrived) is PackedTrajectory, "what the controller asks for is known without unpacking"
     assert sent(one) == one == sent(one)
     assert sent(one) != rich(1)
@@ -177,7 +177,7 @@ def test_what_is_in_the_store_is_sent_on_unread_and_fetched_by_who_looks(monkeyp
     for order in ([(first, ordinary), (second, expected)], [(second, expected), (plain, plain), (first, ordinary)]):
         found, meant = ([Group(one.task, own), Group(one.task, own[:1])] for own in map(list, zip(*order, strict=True)))
         assert RolloutResult(found, seconds=2.0).metrics == RolloutResult(meant, seconds=2.0).metrics
-    assert tally(second) == Tally.of(expected)
+    assert tally(second) == tally(expected)
     assert second.others[0].total_reward == two.total_reward
     assert references == ["reference"]
     assert not fetched

@@ -1,16 +1,19 @@
-"""Contract tests of a RewardFn."""
+"""Contract tests of what scores trajectories: a RewardFn, which trains, and a ScoreFn, which evaluates."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar
 
 from agent_r1_core.contracts.reward import RewardFn, SamplingPolicy
+from agent_r1_core.contracts.score import ScoreFn, bounds_problem
 from agent_r1_core.testing.contracts.base import ComponentContract, run, settle
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
+from agent_r1_core.tools.plain import number_of, plain
 from agent_r1_core.trajectory import EndStatus, Trajectory
 
 ANSWERED = make_trajectory(task=make_task(answers=("2", "two")), answer="2", texts=["I look.", "<answer>2</answer>"])
@@ -64,10 +67,7 @@ class RewardContract(ComponentContract):
     def test_scoring_twice_gives_the_same_and_changes_nothing(self) -> None:
         reward = self.make()
         for trajectory in (*self.examples, *(trajectory for trajectory, _ in self.cases)):
-            before = copy.deepcopy(trajectory)
-            first, second = self.score(reward, trajectory), self.score(reward, trajectory)
-            assert first == second, f"one trajectory scored {first} and then {second}"
-            assert trajectory == before, "scoring changed the trajectory"
+            _score_twice(partial(self.score, reward), trajectory)
 
     def test_no_answer_does_not_beat_the_right_one(self) -> None:
         reward = self.make()
@@ -75,3 +75,39 @@ class RewardContract(ComponentContract):
             return
         best = max(expected for _, expected in self.cases)
         assert self.score(reward, OUT_OF_BUDGET) <= best, "never answering beats every case (LAW 4)"
+
+
+class ScoreContract(ComponentContract):
+    """Set `component`, and `cases` to your own trajectories with the scores that they should get."""
+
+    kind = "score"
+    cases: ClassVar[Sequence[tuple[Trajectory, float | None]]] = ()
+
+    def score(self, score: ScoreFn, trajectory: Trajectory) -> float | None:
+        """The score, as in an evaluation."""
+        value = run(settle(score.score(trajectory)))
+        if value is None:
+            return None
+        number = number_of(plain(value))
+        assert number is not None, f"scored {value!r}, which is not a number; return a float or None"
+        problem = bounds_problem(number, score.declared.bounds)
+        assert problem is None, f"the score {problem}"
+        return number
+
+    def test_scores_are_as_declared_and_scoring_changes_nothing(self) -> None:
+        score = self.make()
+        for trajectory in (ANSWERED, WRONG, EMPTY, OUT_OF_BUDGET, *(one for one, _ in self.cases)):
+            _score_twice(partial(self.score, score), trajectory)
+
+    def test_the_cases_get_their_scores(self) -> None:
+        score = self.make()
+        for trajectory, expected in self.cases:
+            value = self.score(score, trajectory)
+            assert value == expected, f"answer {trajectory.answer!r} scored {value}, expected {expected}"
+
+
+def _score_twice(score: Callable[[Trajectory], Any], trajectory: Trajectory) -> None:
+    before = copy.deepcopy(trajectory)
+    first, second = score(trajectory), score(trajectory)
+    assert first == second, f"one trajectory scored {first} and then {second}"
+    assert trajectory == before, "scoring changed the trajectory"
