@@ -15,21 +15,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from agent_r1_core.chat import ChatTokenizer, DriftGuard
+from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.engine import Engine, Request
 from agent_r1_core.errors import ConfigError, ModelError, PluginError, describe_error
-from agent_r1_core.rollout.branching import play_in_waves
 from agent_r1_core.rollout.demonstration import BadDemonstration
-from agent_r1_core.rollout.episode import Episode, PromptTooLong
-from agent_r1_core.rollout.plan import EpisodePlan, RolloutRequest, plan_episodes
-from agent_r1_core.rollout.result import CallCounts, OnEpisode, RolloutResult
-from agent_r1_core.rollout.scoring import Scorer
-from agent_r1_core.rollout.services import EpisodeServices
+from agent_r1_core.rollout.episode import Episode, EpisodeServices, PromptTooLong
+from agent_r1_core.rollout.plan import EpisodePlan, OnEpisode, OnFinished, RolloutRequest, play_request
+from agent_r1_core.rollout.result import RolloutResult
 from agent_r1_core.rollout.settings import RolloutSettings
-from agent_r1_core.rollout.world import ToolTexts
 from agent_r1_core.tools.threads import ThreadPool, TooManyLeft, as_ordinary
 from agent_r1_core.tools.tool_counts import ToolCounts
-from agent_r1_core.trajectory import Trajectory
 
 _LOG = logging.getLogger(__name__)
 _FATAL = (ConfigError, ModelError, PluginError, TooManyLeft)
@@ -47,11 +42,9 @@ class Collector:
         self.frozen = frozen
         self.tokenizer = tokenizer
         self.settings = settings
-        self._threads = threads = ThreadPool(settings.max_episodes * 2)
-        scorer = Scorer(settings.rewards, threads, settings.rewarding_tools())
-        guard, texts = DriftGuard(settings.model, tokenizer), ToolTexts(tokenizer, settings.tool_format)
-        self._shared = EpisodeServices(settings, tokenizer, scorer, guard, threads, texts)
-        self._told = CallCounts()
+        self._threads = ThreadPool(settings.max_episodes * 2)
+        self._shared = EpisodeServices.of(settings, tokenizer, self._threads)
+        self._told = ToolCounts()
         """The calls that results have reported: where rollouts overlap, one of them counts each call."""
         self._slots: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
 
@@ -62,21 +55,12 @@ class Collector:
             ConfigError, ModelError, PluginError: a problem that no retry can solve, DriftError among them.
         """
         begun = time.perf_counter()
-        plans, finished = plan_episodes(request, self.settings.seed), dict[int, Trajectory]()
-
-        def keep(plan: EpisodePlan, trajectory: Trajectory) -> None:
-            finished[plan.index] = trajectory
-            if on_episode is not None:
-                on_episode(trajectory)
-
-        await play_in_waves(request, plans, finished, lambda wave: self.play(wave, keep, request.greedy))
-        episodes = [finished[plan.index] for plan in plans]
+        play = partial(self.play, greedy=request.greedy)
+        episodes = await play_request(request, self.settings.seed, play, on_episode)
         told, self._told = self._told, self.counts()
         return RolloutResult.of(request, episodes, time.perf_counter() - begun, self._told - told)
 
-    async def play(
-        self, plans: Sequence[EpisodePlan], on_finished: Callable[[EpisodePlan, Trajectory], None], greedy: bool = False
-    ) -> None:
+    async def play(self, plans: Sequence[EpisodePlan], on_finished: OnFinished, greedy: bool = False) -> None:
         """Play episodes; `on_finished` gets the trajectory of each as it ends, failed ones included.
 
         Raises:
@@ -93,9 +77,10 @@ class Collector:
             self._slots = loop, asyncio.Semaphore(self.settings.max_episodes)
         return self._slots[1]
 
-    def counts(self) -> CallCounts:
+    def counts(self) -> ToolCounts:
+        """Calls of tools so far; what is hung counts those of environments and rewards, too."""
         tools = self.settings.tools.counts if self.settings.tools is not None else ToolCounts()
-        return CallCounts(tools, self._threads.hung)
+        return replace(tools, hung=tools.hung + self._threads.hung)
 
     def close(self) -> None:
         """Let idle threads end."""
@@ -112,7 +97,7 @@ class _Rollout:
     slots: asyncio.Semaphore
     """Of the collector: calls that overlap share them."""
     plans: Sequence[EpisodePlan]
-    on_finished: Callable[[EpisodePlan, Trajectory], None]
+    on_finished: OnFinished
 
     async def play_freely(self) -> None:
         """Play every episode in an asyncio task of its own, `max_episodes` at once."""

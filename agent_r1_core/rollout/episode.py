@@ -10,8 +10,9 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from agent_r1_core.chat import Conversation
+from agent_r1_core.chat import ChatTokenizer, Conversation, DriftGuard
 from agent_r1_core.contracts.context import SummaryRequest
 from agent_r1_core.contracts.engine import Generation, Request, context_digest
 from agent_r1_core.contracts.env import Action, EnvServices, Observation, Outcome, RequestOptions, Step
@@ -21,10 +22,32 @@ from agent_r1_core.rollout.demonstration import BadDemonstration, Demonstration
 from agent_r1_core.rollout.episode_context import EpisodeContext
 from agent_r1_core.rollout.plan import EpisodePlan
 from agent_r1_core.rollout.player import Player
-from agent_r1_core.rollout.services import EpisodeServices
-from agent_r1_core.rollout.world import Described, EpisodeTools, World, recorded
+from agent_r1_core.rollout.scoring import Scorer
+from agent_r1_core.rollout.settings import RolloutSettings
+from agent_r1_core.rollout.world import Described, EpisodeTools, ToolTexts, World, recorded
 from agent_r1_core.seeds import derive_seed
+from agent_r1_core.tools.threads import ThreadPool
 from agent_r1_core.trajectory import EndStatus, Message, Trajectory, Turn
+
+
+@dataclass(frozen=True)
+class EpisodeServices:
+    """What the episodes of one rollout share."""
+
+    settings: RolloutSettings
+    tokenizer: ChatTokenizer
+    scorer: Scorer
+    guard: DriftGuard
+    threads: ThreadPool
+    tool_texts: ToolTexts
+    greedy: bool = False
+
+    @classmethod
+    def of(cls, settings: RolloutSettings, tokenizer: ChatTokenizer, threads: ThreadPool) -> EpisodeServices:
+        """What the settings ask for; raises as `Scorer`."""
+        scorer = Scorer(settings.rewards, threads, settings.rewarding_tools())
+        guard, texts = DriftGuard(settings.model, tokenizer), ToolTexts(tokenizer, settings.tool_format)
+        return cls(settings, tokenizer, scorer, guard, threads, texts)
 
 
 class PromptTooLong(EpisodeError):

@@ -55,8 +55,8 @@ class GroupScorer:
             scored = await asyncio.gather(*map(self._score, rollout.groups))
         kept = [group for group, good in zip(rollout.groups, scored, strict=True) if good]
         failed = [one for group, good in zip(rollout.groups, scored, strict=True) if not good for one in _all(group)]
-        hung = rollout.hung + self._threads.hung - before
-        return replace(rollout, groups=kept, dropped=[*rollout.dropped, *failed], hung=hung)
+        tools = replace(rollout.tools, hung=rollout.tools.hung + self._threads.hung - before)
+        return replace(rollout, groups=kept, dropped=[*rollout.dropped, *failed], tools=tools)
 
     def close(self) -> None:
         """Let idle threads end."""
