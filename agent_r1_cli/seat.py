@@ -12,27 +12,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_cli.watched import Tell, Watched, how_to_act, message_text
-from agent_r1_core.assembly.components import (
-    make_context,
-    make_env,
-    make_examples,
-    make_rewards,
-    make_tool_format,
-    make_tool_rewards,
-    make_tools,
-)
+from agent_r1_core.assembly.components import make_examples, make_rewards, make_rollout_settings, make_tools
 from agent_r1_core.assembly.model_source import find_local_model, find_model
 from agent_r1_core.assembly.task_sets import load_tasks, set_names, tool_resources
-from agent_r1_core.chat import ChatTokenizer, DriftGuard
+from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.engine import Generation, Request, Sampling, context_digest
 from agent_r1_core.contracts.env import EnvServices
 from agent_r1_core.contracts.tool_format import ToolCall
 from agent_r1_core.errors import AgentR1Error, ConfigError, EpisodeError, TaskError
-from agent_r1_core.rollout import Episode, EpisodeServices, RolloutSettings
+from agent_r1_core.rollout import Episode, EpisodeServices
 from agent_r1_core.rollout.demonstration import BadDemonstration, conversation_of, line_of, task_of
 from agent_r1_core.rollout.plan import EpisodePlan
-from agent_r1_core.rollout.scoring import Scorer
-from agent_r1_core.rollout.world import ToolTexts
 from agent_r1_core.tools.threads import ThreadPool
 
 if TYPE_CHECKING:
@@ -50,17 +40,15 @@ class Seat:
     def __init__(
         self,
         episode: Episode,
-        tokenizer: ChatTokenizer,
-        settings: RolloutSettings,
-        threads: ThreadPool,
+        shared: EpisodeServices,
         envs: list[Watched],
         tell: Tell,
         unwatched: EpisodeServices,
     ) -> None:
         self.over = False
         self._request: Request | None = None
-        self.decode = tokenizer.decode
-        self._episode, self._tokenizer, self._settings, self._threads = episode, tokenizer, settings, threads
+        self.decode = shared.tokenizer.decode
+        self._episode, self._shared, self._settings = episode, shared, shared.settings
         self._envs = envs  # the episode's environment, once it has started
         self._tell = tell
         self._unwatched = unwatched  # for playing the episode again
@@ -81,31 +69,20 @@ class Seat:
             if task >= len(chosen.tasks):
                 raise TaskError(f"there are {len(chosen.tasks)} tasks, none with the index {task}; give a lower --task")
             task = chosen.tasks[task]
-        make, envs = make_env(resolved), list[Watched]()
-        tools, threads = make_tools(resolved, 1), ThreadPool(4)
+        tools, envs = make_tools(resolved, 1), list[Watched]()
+        settings = make_rollout_settings(resolved, tools, make_rewards(resolved), make_examples(resolved))
+        settings = replace(settings, model="play", sampling=Sampling(max_new_tokens=TOKENS))
 
         def make_watched(services: EnvServices) -> Watched:
-            envs.append(Watched(make(services), tell))
+            envs.append(Watched(settings.make_env(services), tell))
             return envs[-1]
 
-        settings = RolloutSettings(
-            make_env=make_watched,
-            tools=tools,
-            tool_format=make_tool_format(resolved),
-            context=make_context(resolved),
-            examples=make_examples(resolved),
-            rewards=make_rewards(resolved),
-            tool_rewards=make_tool_rewards(resolved),
-            seed=resolved.config.seed,
-        )
         tokenizer = ChatTokenizer.from_folder(find_model("tiny").folder)
-        scorer = Scorer(settings.rewards, threads, settings.rewarding_tools())
-        texts = ToolTexts(tokenizer, settings.tool_format)
-        shared = EpisodeServices(settings, tokenizer, scorer, DriftGuard("play", tokenizer), threads, texts)
+        unwatched = EpisodeServices.of(settings, tokenizer, ThreadPool(4))
+        shared = replace(unwatched, settings=replace(settings, make_env=make_watched))
         await tools.start(tool_resources(resolved, sets, name, _policys_tokenizer(resolved.config.model.name)))
         episode = Episode(shared, EpisodePlan(0, task, 0, resolved.config.seed, f"play/{task.id}"))
-        roomy = replace(settings, make_env=make, sampling=Sampling(max_new_tokens=TOKENS))
-        return cls(episode, tokenizer, settings, threads, envs, tell, replace(shared, settings=roomy))
+        return cls(episode, shared, envs, tell, unwatched)
 
     @property
     def trajectory(self) -> Trajectory:
@@ -168,7 +145,8 @@ class Seat:
         """
         if self._request is None:
             raise EpisodeError("the episode is over; start another one")
-        ids = (*self._tokenizer.encode(text), self._tokenizer.eos_ids[0])
+        tokenizer = self._shared.tokenizer
+        ids = (*tokenizer.encode(text), tokenizer.eos_ids[0])
         context = context_digest(self._request.ids)
         await self._episode.take(self._request, Generation(ids, (0.0,) * len(ids), "stop", context))
         self._request = self._episode.request()
@@ -202,7 +180,7 @@ class Seat:
         finally:
             if self._settings.tools is not None:
                 await self._settings.tools.close()
-            self._threads.close()
+            self._shared.threads.close()
 
 
 def _policys_tokenizer(model: str) -> str | None:

@@ -10,19 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.assembly.components import (
-    make_context,
-    make_env,
-    make_learner,
-    make_rewards,
-    make_tool_format,
-    make_tool_rewards,
-    make_tools,
-)
+from agent_r1_core.assembly.components import make_learner, make_rewards, make_rollout_settings, make_tools
 from agent_r1_core.assembly.frozen_models import FrozenModels
 from agent_r1_core.assembly.roles import check_version
 from agent_r1_core.assembly.task_sets import tool_resources
-from agent_r1_core.rollout import Collector, RolloutSettings
+from agent_r1_core.rollout import Collector
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.tools.threads import ThreadPool
 from agent_r1_core.work.running import trim_memory
@@ -82,27 +74,11 @@ def local_rollouts(blueprint: Blueprint) -> LocalRollouts:
 
 def _stage(name: str, blueprint: Blueprint, engine: Engine, frozen: FrozenModels) -> Stage:
     """The stage of the task set `name`, with a collector over the shared engines."""
-    resolved, config = blueprint.resolved, blueprint.resolved.config
-    options = config.engine.config
-    tools = make_tools(resolved, options.max_episodes, blueprint.wrap_tool)
+    resolved = blueprint.resolved
+    tools = make_tools(resolved, resolved.config.engine.config.max_episodes, blueprint.wrap_tool)
     rewards = make_rewards(resolved)
     frozen.connect(rewards)
-    settings = RolloutSettings(
-        make_env=make_env(resolved),
-        make_timeout=config.env.config.timeout,
-        tools=tools,
-        tool_format=make_tool_format(resolved),
-        context=make_context(resolved),
-        examples=blueprint.examples,
-        rewards=rewards,
-        tool_rewards=make_tool_rewards(resolved),
-        max_episodes=options.max_episodes,
-        sampling=options.sampling,
-        max_retries=config.training.max_retries,
-        seed=config.seed,
-        deterministic=config.deterministic,
-        model=config.model.name,
-    )
+    settings = make_rollout_settings(resolved, tools, rewards, blueprint.examples)
     resources = tool_resources(resolved, blueprint.sets, name, blueprint.tokenizer.name)
     return Stage(tools, resources, Collector(engine, blueprint.tokenizer, settings, frozen.opponent()))
 
