@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.assembly.gguf_model import GgufModel, open_gguf
-from agent_r1_core.assembly.hub_download import download
 from agent_r1_core.errors import ModelError, NotOpened
+from agent_r1_core.models import download
 from agent_r1_core.opening import check_regular, read_json
 from agent_r1_core.runs.checkpoint import RunPolicy
 from agent_r1_core.runs.checksums import MODEL_CHECKSUMS, damage_of_model
