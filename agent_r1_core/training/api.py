@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from agent_r1_core.assembly.assembly import Assembly
     from agent_r1_core.assembly.site import OpenSite, Site
     from agent_r1_core.config import ResolvedConfig
-    from agent_r1_core.evaluation.evaluate import Evaluation
-    from agent_r1_core.evaluation.evaluator import EvaluationPlan
+    from agent_r1_core.evaluation.evaluator import Evaluation, EvaluationPlan
     from agent_r1_core.evaluation.listener import Listener
     from agent_r1_core.plugins.trust import Trust
 
