@@ -12,7 +12,6 @@ from agent_r1_core.contracts.reward import SamplingPolicy
 from agent_r1_core.rollout.result import RolloutResult
 from agent_r1_core.rollout.scoring import Note, call_score, checked, noted, set_outcome
 from agent_r1_core.rollout.settings import WeightedReward
-from agent_r1_core.tools.calling import Caller
 from agent_r1_core.tools.plain import Unfit, stored
 from agent_r1_core.tools.threads import ThreadPool
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory
@@ -31,7 +30,6 @@ class GroupScorer:
     def __init__(self, rewards: Sequence[WeightedReward], policy: SamplingPolicy | None = None) -> None:
         self._rewards = [weighted for weighted in rewards if weighted.reward.scope == "group"]
         self._threads = ThreadPool(_AT_ONCE)
-        self._caller = Caller(self._threads)
         asking = [weighted.reward for weighted in self._rewards if weighted.reward.asks_policy]
         for reward in asking:
             if policy is not None:
@@ -86,7 +84,7 @@ class GroupScorer:
         reward = weighted.reward
         function = partial(reward.score_group, episodes)
         name = f"reward {reward.name}"
-        scores = await call_score(self._caller, function, weighted.timeout, name=name, convert=convert)
+        scores = await call_score(self._threads, function, weighted.timeout, name=name, convert=convert)
         return [(checked(score, reward), note) for score, note in scores]
 
 

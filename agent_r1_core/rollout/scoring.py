@@ -9,7 +9,7 @@ from typing import Any
 from agent_r1_core.contracts.reward import NotedScore, RewardFn, allowed, in_range
 from agent_r1_core.errors import ConfigError, EpisodeError, LearnerLost, describe_error
 from agent_r1_core.rollout.settings import ToolReward, WeightedReward
-from agent_r1_core.tools.calling import Caller
+from agent_r1_core.tools.calling import call_within
 from agent_r1_core.tools.plain import Unfit, number_of, plain, shown
 from agent_r1_core.tools.threads import CallTimeout, ThreadPool
 from agent_r1_core.trajectory import Trajectory, Turn
@@ -43,7 +43,7 @@ class Scorer:
         if taken:
             raise ConfigError(f"a reward is named {taken[0]!r}, which means something else in metrics; rename it")
         self._rewards = list(rewards)
-        self._caller = Caller(threads)
+        self._threads = threads
 
     async def score_turn(self, turn: Turn, trajectory: Trajectory) -> None:
         """Add every process reward to the turn: unweighted in `rewards`, weighted in `reward`. `rewards` already holds
@@ -78,12 +78,12 @@ class Scorer:
         self, weighted: WeightedReward, function: Callable[[], Any], trajectory: Trajectory
     ) -> tuple[float, Note]:
         reward, timeout = weighted.reward, weighted.timeout
-        where = f"reward {reward.name} of episode {trajectory.id}"
+        name = f"reward {reward.name}"
         try:
-            score, note = await call_score(self._caller, function, timeout, name=f"reward {reward.name}", convert=noted)
+            score, note = await call_score(self._threads, function, timeout, name=name, convert=noted)
             return checked(score, reward), note
         except Unfit as unfit:
-            raise EpisodeError(f"{where} {unfit}") from unfit.__cause__
+            raise EpisodeError(f"{name} of episode {trajectory.id} {unfit}") from unfit.__cause__
 
 
 def checked(score: float, reward: RewardFn) -> float:
@@ -107,7 +107,7 @@ class TooSlow(Unfit):
 
 
 async def call_score(
-    caller: Caller,
+    threads: ThreadPool,
     function: Callable[[], Any],
     timeout: float,
     *,
@@ -122,9 +122,9 @@ async def call_score(
         TooManyLeft: too many calls that were given up still run.
         LearnerLost: it asked the learner.
     """
-    await caller.threads.wait_for_room()
+    await threads.wait_for_room()
     try:
-        return await caller.call(function, timeout, name=name, convert=convert)
+        return await call_within(threads, function, timeout, name=name, convert=convert)
     except CallTimeout:
         raise TooSlow(f"took longer than {timeout:g} seconds; make it faster, or raise its timeout") from None
     except (Unfit, LearnerLost):

@@ -25,7 +25,7 @@ from agent_r1_core.errors import EpisodeError
 from agent_r1_core.rollout.env_checks import observation_of, step_of
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.seeds import derive_seed
-from agent_r1_core.tools.calling import Caller, as_it_is, await_within
+from agent_r1_core.tools.calling import as_it_is, await_within, call_within
 from agent_r1_core.tools.plain import Unfit, plain, shown
 from agent_r1_core.tools.threads import CallTimeout, ThreadPool
 from agent_r1_core.tools.tool_runner import ToolRunner
@@ -129,7 +129,7 @@ class World:
         """The episode's budgets."""
         self.stop_strings: tuple[str, ...] = ()
         self._settings = settings
-        self._caller = Caller(threads)
+        self._threads = threads
         self._episode = episode
         self._timeout = settings.make_timeout
         self._env: ToolEnv | None = None
@@ -203,7 +203,7 @@ class World:
     async def _call(self, name: str, function: Callable[[], Any], convert: Callable[[Any], Any] = as_it_is) -> Any:
         timeout = self._timeout
         try:
-            return await self._caller.call(function, timeout, self.lane, name.removesuffix("()"), convert)
+            return await call_within(self._threads, function, timeout, self.lane, name.removesuffix("()"), convert)
         except CallTimeout:
             if self._env is not None and self._env.overdue:
                 raise EpisodeError(
