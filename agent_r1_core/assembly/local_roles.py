@@ -1,19 +1,27 @@
-"""Both roles of a run in this process: an engine that plays and a learner that computes in its own thread."""
+"""Both roles of a run in this process: an engine that plays and a learner that computes in its own thread.
+
+Frozen models have engines of their own: those of a run that never learn, because they play along in its environment or
+rewards ask them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.assembly.components import make_learner, make_rewards, make_rollout_settings, make_tools
-from agent_r1_core.assembly.frozen_models import FrozenModels
 from agent_r1_core.assembly.roles import check_version
 from agent_r1_core.assembly.task_sets import tool_resources
+from agent_r1_core.chat import ChatTokenizer, Conversation
+from agent_r1_core.contracts.engine import Request
+from agent_r1_core.contracts.reward import Reply
+from agent_r1_core.errors import ConfigError
 from agent_r1_core.rollout import Collector
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.tools.threads import ThreadPool
@@ -23,17 +31,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from agent_r1_core.assembly.blueprint import Blueprint
-    from agent_r1_core.contracts.engine import Engine, EngineModel
+    from agent_r1_core.contracts.engine import Engine, EngineModel, Sampling
     from agent_r1_core.contracts.token_numbers import TokenNumbers
     from agent_r1_core.contracts.tool import ToolResources
     from agent_r1_core.errors import EngineError
     from agent_r1_core.learning.forward import Family
     from agent_r1_core.learning.learner import CapturedState, Learner
     from agent_r1_core.learning.update import Update
-    from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
+    from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult, WeightedReward
     from agent_r1_core.runs.call_log import CallLog
     from agent_r1_core.tools.tool_runner import ToolRunner
-    from agent_r1_core.trajectory import Group, Trajectory
+    from agent_r1_core.trajectory import Group, Message, Trajectory
 
 _LARGE = 2**26
 """Bytes of a policy from which freed memory is given back after each update: 5 GB of 13 in runs of 135 M parameters.
@@ -81,6 +89,59 @@ def _stage(name: str, blueprint: Blueprint, engine: Engine, frozen: FrozenModels
     settings = make_rollout_settings(resolved, tools, rewards, blueprint.examples)
     resources = tool_resources(resolved, blueprint.sets, name, blueprint.tokenizer.name)
     return Stage(tools, resources, Collector(engine, blueprint.tokenizer, settings, frozen.opponent()))
+
+
+class FrozenModels:
+    """The engines of the frozen models, one for each model."""
+
+    def __init__(self, blueprint: Blueprint, make_engine: Callable[[], Engine]) -> None:
+        self._blueprint = blueprint
+        self._make_engine = make_engine
+        self._engines: dict[str, tuple[Engine, EngineModel]] = {}
+
+    @property
+    def engines(self) -> list[tuple[Engine, EngineModel]]:
+        return list(self._engines.values())
+
+    def opponent(self) -> Engine | None:
+        """The engine of the model that plays along, if one does; raises as `Blueprint.frozen_model`."""
+        model = self._blueprint.frozen_opponent()
+        return None if model is None else self._engine(model)
+
+    def connect(self, rewards: Sequence[WeightedReward]) -> None:
+        """Let rewards ask their models.
+
+        Raises:
+            ConfigError: a reward that compares groups names one; or as `Blueprint.frozen_model`.
+            ModelError, RunError: as `Blueprint.frozen_model`.
+        """
+        for reward in (weighted.reward for weighted in rewards):
+            name = reward.frozen_model(reward.config)
+            if name is None:
+                continue
+            if reward.scope == "group":
+                raise ConfigError(f"reward {reward.name} compares groups, which are scored where no frozen model is")
+            model = self._blueprint.frozen_model(name)
+            reward.connect(partial(_ask, self._engine(model), model.tokenizer))
+
+    def _engine(self, model: EngineModel) -> Engine:
+        if model.folder not in self._engines:
+            self._engines[model.folder] = self._make_engine(), model
+        return self._engines[model.folder][0]
+
+
+async def _ask(
+    engine: Engine, tokenizer: ChatTokenizer, messages: Sequence[Message], sampling: Sampling, begin: str = ""
+) -> Reply:
+    conversation = Conversation(tokenizer)
+    if conversation.is_quick(messages):
+        conversation.observe(messages)
+    else:
+        await asyncio.to_thread(conversation.observe, messages)
+    ids = (*conversation.context, *(tokenizer.encode(begin) if begin else ()))
+    said = (await engine.generate(Request(ids, sampling, seed=0, stop_ids=tokenizer.eos_ids))).ids
+    text = tokenizer.decode(said[:-1] if said[-1] in tokenizer.eos_ids else said)
+    return Reply(begin + text, len(ids), len(said))
 
 
 class LocalRollouts:
