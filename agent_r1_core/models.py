@@ -144,8 +144,8 @@ class _Counted:
 
 
 def download(name: str) -> Path:
-    """The folder of a model of the hub, downloaded unless the hub's cache has it; an OSError, ValueError or
-    HfHubHTTPError where it is neither there nor here."""
+    """The folder of a model of the hub, downloaded unless the hub's cache has it; an OSError or ValueError where it is
+    neither there nor here."""
     from huggingface_hub import snapshot_download
 
     with working(f"downloading {name}", unit="bytes") as work:

@@ -265,11 +265,9 @@ def _from_cache(name: str) -> ModelSource | None:
 
 
 def _from_hub(name: str) -> Path:
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
     try:
         return download(name)
-    except (OSError, ValueError, HFValidationError, HfHubHTTPError, LocalEntryNotFoundError) as error:
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
         known = ", ".join(sorted(path.name for path in BUNDLED.iterdir() if (path / "config.json").is_file()))
         raise ModelError(
