@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from agent_r1_core.chat import ChatTokenizer
-from agent_r1_core.contracts.engine import Engine, Request
+from agent_r1_core.contracts.engine import Engine, Generation, Request
 from agent_r1_core.errors import ConfigError, ModelError, PluginError, describe_error
 from agent_r1_core.rollout.demonstration import BadDemonstration
 from agent_r1_core.rollout.episode import Episode, EpisodeServices, PromptTooLong
@@ -138,16 +138,11 @@ class _Rollout:
 
     async def _play_round(self, episodes: list[Episode]) -> None:
         """Play one turn of every episode: their requests are admitted together, then the environments answer."""
-        requests: list[tuple[Episode, Request]] = []
-        for episode in episodes:
-            request = episode.request() if episode.error is None else None
-            if request is not None:
-                requests.append((episode, request))
+        sound = [episode for episode in episodes if episode.error is None]
+        requests = [(one, request) for one in sound if (request := one.request()) is not None]
         asked = [(episode, request) for episode, request in requests if not episode.scripted]
         shown = [pair for pair in requests if pair[0].scripted]
         await _run_all([self._fail_on_error(episode, episode.follow_script(request)) for episode, request in shown])
-        if not asked:
-            return
         own = [pair for pair in asked if not pair[0].frozen]
         others = [pair for pair in asked if pair[0].frozen]
         for engine, pairs in ((self.engine, own), (self.frozen, others)):
@@ -183,12 +178,16 @@ class _Rollout:
 
     async def _drive(self, episode: Episode) -> None:
         await episode.start()
-        while (request := episode.request()) is not None:
-            if episode.scripted:
-                await episode.follow_script(request)
-            else:
-                engine = _there(self.frozen) if episode.frozen else self.engine
-                await episode.take(request, await episode.ahead.generation(request, engine.generate))
+        ahead = _Ahead(episode)
+        try:
+            while (request := episode.request()) is not None:
+                if episode.scripted:
+                    await episode.follow_script(request)
+                else:
+                    engine = _there(self.frozen) if episode.frozen else self.engine
+                    await episode.take(request, await ahead.generation(request, engine.generate))
+        finally:
+            await ahead.close()
 
     async def _fail_on_error(self, episode: Episode, coroutine: Coroutine[Any, Any, None]) -> None:
         """Await the coroutine; an exception fails the episode, unless no retry can help against it."""
@@ -219,6 +218,55 @@ class _Rollout:
                 await close()
             except Exception as error:
                 _LOG.warning("the %s of episode %s could not be closed: %s", what, episode.key, describe_error(error))
+
+
+class _Ahead:
+    """The generations of one episode, which begin before their turn where the environment knows already what it will
+    show.
+
+    Actions are taken one after the other, in the order in which the environment shows its observations, so that a
+    trajectory does not depend on which generation ends first. Only their generations overlap: what `ToolEnv.ahead`
+    announces is asked of the engine at once, and its generation is used where the very same request comes up.
+    """
+
+    def __init__(self, episode: Episode) -> None:
+        self._episode = episode
+        self._begun: dict[Request, asyncio.Future[Generation]] = {}
+
+    async def generation(
+        self, request: Request, generate: Callable[[Request], Coroutine[Any, Any, Generation]]
+    ) -> Generation | None:
+        """The generation of the request whose turn it is; None where the environment calls it off before, which cancels
+        it. Those that are announced meanwhile begin."""
+        world = self._episode.world
+        if world.only_answers:
+            return await generate(request)
+        generating = self._begun.pop(request, None) or asyncio.ensure_future(generate(request))
+        leaving = asyncio.ensure_future(world.abandoned())
+        announced = asyncio.ensure_future(world.ahead())
+        try:
+            while True:
+                waiting: list[asyncio.Future[Any]] = [generating, leaving, announced]
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                if generating.done() or leaving.done():
+                    return generating.result() if generating.done() else leaving.result()
+                following = await self._episode.request_ahead(announced.result())
+                if following is not None and following not in self._begun:
+                    self._begun[following] = asyncio.ensure_future(generate(following))
+                announced = asyncio.ensure_future(world.ahead())
+        finally:
+            await _cancel((generating, leaving, announced))
+
+    async def close(self) -> None:
+        """Cancel what has begun and whose turn did not come."""
+        begun, self._begun = self._begun, {}
+        await _cancel(begun.values())
+
+
+async def _cancel(tasks: Iterable[asyncio.Future[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _there(engine: Engine | None) -> Engine:

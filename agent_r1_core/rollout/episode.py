@@ -17,7 +17,6 @@ from agent_r1_core.contracts.context import SummaryRequest
 from agent_r1_core.contracts.engine import Generation, Request, context_digest
 from agent_r1_core.contracts.env import Action, EnvServices, Observation, Outcome, RequestOptions, Step
 from agent_r1_core.errors import EpisodeError, describe_error
-from agent_r1_core.rollout.ahead import Ahead
 from agent_r1_core.rollout.demonstration import BadDemonstration, Demonstration
 from agent_r1_core.rollout.episode_context import EpisodeContext
 from agent_r1_core.rollout.plan import EpisodePlan
@@ -71,9 +70,9 @@ class Episode:
         self._started = self._ended = False
         self._players: dict[int, Player] = {}
         self._described: Described = [], ""
-        self._world = World(shared.settings, shared.threads, self.key)
-        self.ahead = Ahead(self._world, self._request_ahead)
-        """Its generations, where it is played freely."""
+        self.turn: Turn
+        """The last action, whoever took it."""
+        self.world = World(shared.settings, shared.threads, self.key)
         self._begun = time.perf_counter()
         runner = shared.settings.tools
         self._tools = EpisodeTools(runner, self.key, plan.task, plan.seed) if runner is not None else None
@@ -96,7 +95,7 @@ class Episode:
             rng=random.Random(derive_seed(self.trajectory.seed, "env")),
         )
         await self._shared.threads.wait_for_room()
-        world = self._world
+        world = self.world
         self._described = await world.make(services, self._shared.tool_texts)
         if not await self._show(await world.reset(task)):
             examples = self._player.trajectory.examples
@@ -113,7 +112,7 @@ class Episode:
         context = self._player.context
         return self._asking(self._player.conversation.context, context.shown.request, context.summary)
 
-    async def _request_ahead(self, announced: Observation) -> Request | None:
+    async def request_ahead(self, announced: Observation) -> Request | None:
         """The request that an announced observation will become; None where that is not known."""
         if announced.player not in self._players or self._players[announced.player] is not self._player:
             return None
@@ -128,8 +127,8 @@ class Episode:
             sampling = sampling.greedy()
         own, repeated = self._plan.sampling_seed, self._repeats
         seed = self.trajectory.seed if own is None or repeated else own
-        room, number = self._world.max_tokens - len(context), sum(len(one.sampled) for one in self._players.values())
-        stop_strings = self._world.stop_strings if summary is None else ()
+        room, number = self.world.max_tokens - len(context), sum(len(one.sampled) for one in self._players.values())
+        stop_strings = self.world.stop_strings if summary is None else ()
         if summary is not None:
             sampling = sampling.model_copy(update={"max_new_tokens": summary.max_tokens})
         elif asked is not None:
@@ -148,11 +147,6 @@ class Episode:
     def keys(self) -> list[str]:
         """Those of its requests: an engine knows each player as an episode of its own."""
         return [player.key for player in self._players.values()]
-
-    @property
-    def turn(self) -> Turn:
-        """The last action, whoever took it."""
-        return self._turn
 
     @property
     def frozen(self) -> bool:
@@ -199,10 +193,10 @@ class Episode:
         if not self._started:
             raise EpisodeError(f"episode {self.key} got an action before its start; call start() first")
         if generation is None:
-            await self._withdraw(await self._world.step(Action("", abandoned=True)))
+            await self._withdraw(await self.world.step(Action("", abandoned=True)))
         else:
             context = self._player.context
-            self._turn = turn = self._player.record(request, generation)
+            self.turn = turn = self._player.record(request, generation)
             if self._tools is not None:
                 self._tools.begin_turn(turn)
             if context.summary is None:
@@ -231,9 +225,8 @@ class Episode:
         """Record the episode's time, close the environment, and have the tools release the episode."""
         for trajectory in (self.trajectory, *self.trajectory.others):
             trajectory.seconds = time.perf_counter() - self._begun
-        await self.ahead.close()
         try:
-            await self._world.close()
+            await self.world.close()
         finally:
             if self._tools is not None:
                 await self._tools.release()
@@ -264,7 +257,7 @@ class Episode:
 
     def _join(self, first: Observation) -> Player:
         """A player who has not read anything yet; the examples of the run stand before the task."""
-        number, settings, world = first.player, self._settings, self._world
+        number, settings, world = first.player, self._settings, self.world
         trajectory = self._new_trajectory(number) if number else self.trajectory
         conversation = Conversation(self._shared.tokenizer, *self._described)
         trajectory.segments = conversation.segments
@@ -286,7 +279,7 @@ class Episode:
         for _, player in played:
             self._shared.guard.check_trajectory(player.trajectory, player.sampled)
             first, hinted = player.trajectory.segments[0], player.trajectory.hinted
-            if len(hinted) + len(first.ids) - first.prompt_length > self._world.max_tokens:
+            if len(hinted) + len(first.ids) - first.prompt_length > self.world.max_tokens:
                 player.trajectory.hinted = []
             await self._shared.scorer.score_episode(player.trajectory)
         self.trajectory.others = tuple(player.trajectory for _, player in played[1:])
@@ -302,7 +295,7 @@ class Episode:
             prompt_tokens=len(request.ids),
         )
         await self._shared.threads.wait_for_room()
-        step = await self._world.step(action)
+        step = await self.world.step(action)
         if self._tools is not None:
             self._tools.end_turn()
         if step.withdrawn:
@@ -338,7 +331,7 @@ class Episode:
             await self._end(EndStatus.TERMINATED, "answer" if step.answer is not None else "env", observation)
         elif step.truncated:
             await self._end(EndStatus.TRUNCATED, "env", observation, bootstrap=True)
-        elif len(turns) >= self._world.max_turns:
+        elif len(turns) >= self.world.max_turns:
             self._player = self._players[observation.player]
             await self._end(EndStatus.TRUNCATED, "max_turns", observation)
         elif not await self._show(observation):
