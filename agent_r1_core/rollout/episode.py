@@ -72,6 +72,8 @@ class Episode:
         self._described: Described = [], ""
         self.turn: Turn
         """The last action, whoever took it."""
+        self.observation = Observation()
+        """What the environment showed last."""
         self.world = World(shared.settings, shared.threads, self.key)
         self._begun = time.perf_counter()
         runner = shared.settings.tools
@@ -97,7 +99,8 @@ class Episode:
         await self._shared.threads.wait_for_room()
         world = self.world
         self._described = await world.make(services, self._shared.tool_texts)
-        if not await self._show(await world.reset(task)):
+        self.observation = await world.reset(task)
+        if not await self._show(self.observation):
             examples = self._player.trajectory.examples
             more = f" with {examples} examples before it" if examples else ""
             raise PromptTooLong(
@@ -321,7 +324,7 @@ class Episode:
 
     async def _advance(self, step: Step) -> None:
         """Continue with the new observation, or end: by the environment, by its outer limit, or by a budget."""
-        observation = step.observation
+        self.observation = observation = step.observation
         for number, outcome in step.others.items():
             if number in self._players:
                 self._players[number].credit(outcome)
