@@ -260,12 +260,11 @@ class Episode:
 
     def _join(self, first: Observation) -> Player:
         """A player who has not read anything yet; the examples of the run stand before the task."""
-        number, settings, world = first.player, self._settings, self.world
+        number, settings = first.player, self._settings
         trajectory = self._new_trajectory(number) if number else self.trajectory
         conversation = Conversation(self._shared.tokenizer, *self._described)
         trajectory.segments = conversation.segments
-        describe = self._shared.tool_texts.describe
-        context = EpisodeContext(conversation, settings.context, world.max_tokens, world.lane, world.call, describe)
+        context = EpisodeContext(conversation, settings.context, self.world, self._shared.tool_texts)
         examples = settings.examples
         if examples is not None:
             chosen = examples.before(trajectory.task, first.messages)
