@@ -12,7 +12,7 @@ from agent_r1_core.assembly.assembly import Assembly, assemble
 from agent_r1_core.assembly.site import HERE, Site
 from agent_r1_core.errors import ConfigError, TaskError
 from agent_r1_core.evaluation.baselines import BASELINES, BaselineName, SilentTool, search_and_ask
-from agent_r1_core.evaluation.episode_record import EpisodeRecord, episode_records
+from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.listener import Listener, episode_counter
 from agent_r1_core.evaluation.provenance import provenance, provenance_in_training
 from agent_r1_core.evaluation.report import EvaluationResult, combine, report
@@ -114,11 +114,13 @@ async def evaluate_tasks(
     rollout = await collect(RolloutRequest(prepared.tasks, samples, ROUND, greedy, split), on_episode)
     stated = {"greedy": greedy, "samples": samples} | dict(sampling or {}) | ({"temperature": 0.0} if greedy else {})
     scores = scores or Measurer()
-    groups = [group for group in rollout.groups if group.player == 0]
     played = rollout.episodes + rollout.dropped
     measured, faults = await scores.measure(played)
     by_id = {task.id: task for task in asked}
-    episodes = episode_records(groups, rollout.dropped, by_id, set_name, measured)
+    episodes = [
+        EpisodeRecord.of(one, by_id.get(one.task.id), set_name, values)
+        for one, values in zip(played, measured, strict=True)
+    ]
     try:
         result = report(
             episodes,
