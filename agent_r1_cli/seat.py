@@ -77,8 +77,7 @@ class Seat:
     @property
     def tools(self) -> dict[str, Tool]:
         """The tools that `/NAME` can call."""
-        runner = self._settings.tools
-        return runner.tools if runner is not None and self._settings.tool_format is not None else {}
+        return self._settings.tools.tools if self._settings.tool_format is not None else {}
 
     async def start(self) -> None:
         """Show the first messages, and how to act if they do not say it."""
@@ -174,8 +173,7 @@ class Seat:
         try:
             await self._episode.close()
         finally:
-            if self._settings.tools is not None:
-                await self._settings.tools.close()
+            await self._settings.tools.close()
             self._shared.threads.close()
 
 

@@ -79,7 +79,7 @@ class Collector:
 
     def counts(self) -> ToolCounts:
         """Calls of tools so far; what is hung counts those of environments and rewards, too."""
-        tools = self.settings.tools.counts if self.settings.tools is not None else ToolCounts()
+        tools = self.settings.tools.counts
         return replace(tools, hung=tools.hung + self._threads.hung)
 
     def close(self) -> None:

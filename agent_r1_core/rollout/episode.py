@@ -76,8 +76,7 @@ class Episode:
         """What the environment showed last."""
         self.world = World(shared.settings, shared.threads, self.key)
         self._begun = time.perf_counter()
-        runner = shared.settings.tools
-        self._tools = EpisodeTools(runner, self.key, plan.task, plan.seed) if runner is not None else None
+        self._tools = EpisodeTools(shared.settings.tools, self.key, plan.task, plan.seed)
 
     async def start(self) -> None:
         """Make the environment and read its first observation.
@@ -90,7 +89,7 @@ class Episode:
         if shown is not None:
             self._demonstration = Demonstration(task, shown, self._shared.tokenizer, settings.tool_format)
         services = EnvServices(
-            tools=settings.tools.tools if settings.tools is not None else {},
+            tools=settings.tools.tools,
             tool_format=settings.tool_format,
             call_tools=self._demonstration.answer if self._demonstration and shown == "file" else self._tools,
             decode=self._shared.tokenizer.decode,
@@ -200,8 +199,7 @@ class Episode:
         else:
             context = self._player.context
             self.turn = turn = self._player.record(request, generation)
-            if self._tools is not None:
-                self._tools.begin_turn(turn)
+            self._tools.begin_turn(turn)
             if context.summary is None:
                 await self._step(turn, request, generation)
             elif not await context.go_on_from(context.summary, turn):
@@ -231,8 +229,7 @@ class Episode:
         try:
             await self.world.close()
         finally:
-            if self._tools is not None:
-                await self._tools.release()
+            await self._tools.release()
 
     def _new_trajectory(self, player: int = 0) -> Trajectory:
         plan = self._plan
@@ -298,8 +295,7 @@ class Episode:
         )
         await self._shared.threads.wait_for_room()
         step = await self.world.step(action)
-        if self._tools is not None:
-            self._tools.end_turn()
+        self._tools.end_turn()
         if step.withdrawn:
             self._player.sampled.pop(), self._player.trajectory.turns.pop()
             return await self._withdraw(step)
