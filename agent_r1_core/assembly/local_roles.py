@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from agent_r1_core.assembly.blueprint import Blueprint
+    from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.contracts.engine import Engine, EngineModel, Sampling
     from agent_r1_core.contracts.token_numbers import TokenNumbers
     from agent_r1_core.contracts.tool import ToolResources
@@ -69,15 +70,14 @@ def local_roles(blueprint: Blueprint) -> tuple[LocalRollouts, LocalLearner | Non
 
 def local_rollouts(blueprint: Blueprint) -> LocalRollouts:
     """Rollouts in this process; raises as `Site.make_roles`."""
-    resolved = blueprint.resolved
-
-    def make_engine() -> Engine:
-        engine: Engine = resolved.make("engine", resolved.config.engine)
-        return engine
-
-    engine, frozen = make_engine(), FrozenModels(blueprint, make_engine)
+    engine, frozen = _make_engine(blueprint.resolved), FrozenModels(blueprint)
     stages = {name: _stage(name, blueprint, engine, frozen) for name in blueprint.stages}
     return LocalRollouts(engine, stages, blueprint.engine_model(), frozen.engines)
+
+
+def _make_engine(resolved: ResolvedConfig) -> Engine:
+    engine: Engine = resolved.make("engine", resolved.config.engine)
+    return engine
 
 
 def _stage(name: str, blueprint: Blueprint, engine: Engine, frozen: FrozenModels) -> Stage:
@@ -94,9 +94,8 @@ def _stage(name: str, blueprint: Blueprint, engine: Engine, frozen: FrozenModels
 class FrozenModels:
     """The engines of the frozen models, one for each model."""
 
-    def __init__(self, blueprint: Blueprint, make_engine: Callable[[], Engine]) -> None:
+    def __init__(self, blueprint: Blueprint) -> None:
         self._blueprint = blueprint
-        self._make_engine = make_engine
         self._engines: dict[str, tuple[Engine, EngineModel]] = {}
 
     @property
@@ -104,9 +103,20 @@ class FrozenModels:
         return list(self._engines.values())
 
     def opponent(self) -> Engine | None:
-        """The engine of the model that plays along, if one does; raises as `Blueprint.frozen_model`."""
-        model = self._blueprint.frozen_opponent()
-        return None if model is None else self._engine(model)
+        """The engine of the model that plays along in the recipe's environment, if one does; it reads the policy's ids.
+
+        Raises:
+            ConfigError: its tokenizer is another one, or nothing says which model is meant.
+            ModelError, RunError: it is not available.
+        """
+        resolved = self._blueprint.resolved
+        env: Any = resolved.registry.load("env", resolved.config.env.name).cls
+        name = env.frozen_model(resolved.config.env.config)
+        if name is None:
+            return None
+        if name != "start":
+            self._blueprint.with_same_ids(name)
+        return self._engine(self._blueprint.frozen_model(name))
 
     def connect(self, rewards: Sequence[WeightedReward]) -> None:
         """Let rewards ask their models.
@@ -126,7 +136,7 @@ class FrozenModels:
 
     def _engine(self, model: EngineModel) -> Engine:
         if model.folder not in self._engines:
-            self._engines[model.folder] = self._make_engine(), model
+            self._engines[model.folder] = _make_engine(self._blueprint.resolved), model
         return self._engines[model.folder][0]
 
 
