@@ -58,9 +58,7 @@ def _read(folder: str | Path, dtype: torch.dtype, device: str) -> tuple[PreTrain
             str(folder), dtype=dtype, trust_remote_code=False, output_loading_info=True
         )
         model, report = loaded
-        if (
-            device != "cpu"
-        ):  # its attention makes a plan for each length of a context, which takes longer than computing
+        if device != "cpu":  # cuDNN makes a plan for each length of a context, which takes longer than computing
             torch.backends.cuda.enable_cudnn_sdp(False)
         model.to(device)
     return model, sorted(report["missing_keys"])

@@ -134,8 +134,7 @@ def resolve(
             f"{recipe} is not a run, so there is nothing to resume; name a run's directory, or drop --resume"
         )
     # A file of a run, such as its config.yaml, may like the run come from elsewhere.
-    lies_in_a_run = Path(recipe or "").suffix in (".yaml", ".yml") and Run.is_run(Path(recipe or "").parent)
-    own = not lies_in_a_run
+    own = not (Path(recipe or "").suffix in (".yaml", ".yml") and Run.is_run(Path(recipe or "").parent))
     trust = replace(trust, named=trust.named or (own and training and not dry_run), edited=own)
     return load_config(recipe, overrides, plugins=plugins, disabled=disabled, training=training, trust=trust)
 

@@ -233,12 +233,9 @@ def tell_irregularities(run: Run, done: int, note: Note) -> None:
     doubled = [step for step, count in lines.items() if count > 1]
     if doubled:
         note(f"metrics.jsonl has several lines of step {ranges(doubled)}: the last one of each counts")
-    if expected - set(lines):
-        missing = ranges(expected - set(lines))
-        note(f"metrics.jsonl has no line of step {missing}, and nothing can bring it back: the run goes on without")
-    if expected - files:
-        missing = ranges(expected - files)
-        note(f"trajectories/ has no file of step {missing}, and nothing can bring it back: the run goes on without")
+    for lack, there in (("metrics.jsonl has no line", set(lines)), ("trajectories/ has no file", files)):
+        if missing := expected - there:
+            note(f"{lack} of step {ranges(missing)}, and nothing can bring it back: the run goes on without")
     # A kill may leave the file of the step after the last line: that is no irregularity.
     surplus = {step for step in files if step > done} - set(lines) - {max(lines, default=0) + 1}
     if surplus:
