@@ -1,13 +1,14 @@
-"""A live bar with lines below it, on a terminal; a spinner until there is progress."""
+"""Displays with a live bar and lines below it, on a terminal; a spinner until there is progress."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
 from agent_r1_core.terminal import shown
-from agent_r1_core.work import Work, WorkList, watched_by, work_row
+from agent_r1_core.work import Work, WorkList, is_terminal, watched_by, work_row
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -90,6 +91,41 @@ class Bar:
         row = Table.grid(padding=(0, 1))
         row.add_row(count, *bar, Text(self._activity, no_wrap=True, overflow="crop"))
         return row
+
+
+class Display:
+    """What a command shows on stderr: a live bar on a terminal, else plain lines; use it as a context manager."""
+
+    def __init__(self, waiting: str, stream: TextIO | None = None, live: bool | None = None) -> None:
+        """Prepare the display; shows nothing yet.
+
+        Args:
+            waiting: what a terminal shows until there is progress.
+            stream: where to write; None: stderr.
+            live: whether to draw a live bar; None: if the stream is a terminal.
+        """
+        self.stream = stream if stream is not None else sys.stderr
+        self.live = is_terminal(self.stream) if live is None else live
+        self._waiting = waiting
+        self._bar: Bar | None = None
+
+    def __enter__(self) -> Self:
+        if self.live:
+            self._bar = Bar(self._waiting, self.stream).__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.__exit__()
+            self._bar = None
+
+    def note(self, text: str) -> None:
+        """A sentence that stays on the screen."""
+        text = shown(text, self.stream.encoding)
+        if self._bar is not None:
+            self._bar.note(text)
+        else:
+            print(text, file=self.stream, flush=True)
 
 
 def fitting(parts: Iterable[str], width: int) -> str:

@@ -54,17 +54,8 @@ def compare(
     if as_json:
         print_json(found.to_json())
         return
-    rows = [
-        (
-            name,
-            f"{value.mean:.3f}",
-            "" if value.low is None else f"[{value.low:.3f}, {value.high:.3f}]",
-            value.method,
-            value.count,
-        )
-        for name, value in found.means.items()
-    ]
-    print_table((found.score, "mean", "95 % interval", "method", "n"), rows)
+    means = [(name, *value.row()) for name, value in found.means.items()]
+    print_table((found.score, "mean", "95 % interval", "method", "n"), means)
     show()
     if found.differences:
         headers = ("difference", "mean", "95 % interval", "p", "p (Holm)", "n")

@@ -6,24 +6,21 @@ import sys
 import time
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, TextIO
 
-from agent_r1_cli.bar import Bar, fitting
+from agent_r1_cli.bar import Display, fitting
 from agent_r1_core.metrics import declared as metric
-from agent_r1_core.terminal import shown, span_text, sparkline
-from agent_r1_core.work import LINE_SECONDS, Work, duration, is_terminal
+from agent_r1_core.terminal import span_text, sparkline
+from agent_r1_core.work import LINE_SECONDS, Work, duration
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from agent_r1_core.evaluation.report import EvaluationResult
 
 _RECENT = 8
 """Recent steps whose mean duration predicts the time left; early steps are slower."""
 
 
-class TrainDisplay:
+class TrainDisplay(Display):
     """A listener (see evaluation/listener.py) that shows the run; use it as a context manager."""
 
     def __init__(
@@ -33,19 +30,10 @@ class TrainDisplay:
         stream: TextIO | None = None,
         live: bool | None = None,
     ) -> None:
-        """Prepare the display; shows nothing yet.
-
-        Args:
-            waiting: what a terminal shows until there is progress.
-            stream: where to write; None: stderr.
-            live: whether to draw a live bar; None: if the stream is a terminal.
-        """
+        super().__init__(waiting, stream, live)
         self.total = 0
         """Steps of the whole run; 0: it has none, and the bar counts episodes."""
         self.done = 0
-        self.stream = stream if stream is not None else sys.stderr
-        self.live = is_terminal(self.stream) if live is None else live
-        self._waiting = waiting
         self._seconds: deque[float] = deque(maxlen=_RECENT)
         self._rewards: dict[int, float] = {}
         """By step."""
@@ -55,19 +43,6 @@ class TrainDisplay:
         """The episodes of the current rollout or evaluation."""
         self._told = 0.0
         """When a plain line last showed them."""
-        self._bar: Bar | None = None
-        self._stack = ExitStack()
-
-    def __enter__(self) -> TrainDisplay:
-        if self.live:
-            self._bar = self._stack.enter_context(Bar(self._waiting, self.stream))
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
-        self._bar = None
 
     def recall(self, metrics: Sequence[Mapping[str, float]]) -> None:
         """Show the rewards of the steps of earlier attempts, too, up to where training begins."""
@@ -88,7 +63,7 @@ class TrainDisplay:
         self._shares.add(metrics)
         self._figures = summary(metrics)
         if self._bar is None:
-            self._print("  ".join(filter(None, (f"step {step}/{self.total}", *self._figures, self._left()))))
+            self.note("  ".join(filter(None, (f"step {step}/{self.total}", *self._figures, self._left()))))
         self._show(step, self._left())
 
     def episodes(self, done: int, total: int, of: str) -> None:
@@ -102,7 +77,7 @@ class TrainDisplay:
         if self._bar is None:
             if not self.total and time.monotonic() - self._told >= LINE_SECONDS:
                 self._told = time.monotonic()
-                self._print(playing.line())
+                self.note(playing.line())
             return
         left = "" if playing.left is None else duration(playing.left)
         if not self.total:
@@ -119,13 +94,6 @@ class TrainDisplay:
         """An evaluation is complete."""
         when = "before training" if step == 0 else f"after step {step}"
         self.note(f"evaluation {when}: {result.headline()}")
-
-    def note(self, text: str) -> None:
-        """A sentence that stays on the screen."""
-        if self._bar is not None:
-            self._bar.note(shown(text, self.stream.encoding))
-        else:
-            self._print(text)
 
     def confirm(self, question: str) -> bool:
         """Ask a yes-or-no question on the terminal; the live bar waits for the answer."""
@@ -166,9 +134,6 @@ class TrainDisplay:
     def _time_line(self, width: int) -> str:
         texts = self._shares.texts()
         return fitting(("time", *texts), width) if texts else ""
-
-    def _print(self, text: str) -> None:
-        print(shown(text, self.stream.encoding), file=self.stream, flush=True)
 
 
 def summary(metrics: Mapping[str, float]) -> list[str]:

@@ -1,12 +1,22 @@
-"""The `agent-r1` command, with one entry per own subcommand; they import what they need when they run."""
+"""The `agent-r1` command, with one entry per own subcommand; they import what they need when they run.
+
+It ends after its answer, within a stated time, whatever plugins left running. Python waits at its end for threads that
+are no daemons and for processes of `multiprocessing`, and a forked copy of this process keeps its standard output open
+for its reader. Nothing in Python can stop another thread, so that after the time the process leaves at once: buffers
+are flushed, but no exit handler runs.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -26,11 +36,13 @@ from agent_r1_cli import (
 )
 from agent_r1_cli.guard import INTERRUPTED, Debug, guarded, show_tracebacks
 from agent_r1_cli.help_text import SETTINGS, Command
-from agent_r1_cli.leaving import leave_in_time
-from agent_r1_cli.output import show_logged_warnings
+from agent_r1_cli.output import say, show_logged_warnings
 from agent_r1_cli.plugin_commands import Commands
 from agent_r1_core import __version__
 
+LEAVE_SECONDS = 10.0
+"""Time for what plugins left running, after the command has done its work."""
+_POLL_SECONDS = 0.05
 EPILOG = """\b
 Where to begin:
   agent-r1 train                teach the bundled model to search, in minutes
@@ -105,7 +117,7 @@ def main() -> None:
     except SystemExit as end:
         if end.code == INTERRUPTED:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C would only garble the exit
-        leave_in_time(end.code if isinstance(end.code, int) else 0)
+        _leave_in_time(end.code if isinstance(end.code, int) else 0)
         raise
     finally:
         gc.freeze()  # otherwise the interpreter spends seconds collecting torch's objects before it exits
@@ -118,3 +130,40 @@ def _open_closed_streams() -> None:
             stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115
             os.set_inheritable(stream.fileno(), True)  # processes that are started need one, too
             setattr(sys, name, stream)
+
+
+def _leave_in_time(code: int) -> None:
+    """Let Python end by itself with this exit code; after `LEAVE_SECONDS`, leave at once."""
+    deadline = time.monotonic() + LEAVE_SECONDS
+    watch = threading.Timer(LEAVE_SECONDS, _leave, [code])
+    watch.daemon = True
+    watch.start()
+    while _forked_copies() and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+    if _forked_copies():
+        _leave(code)
+
+
+def _forked_copies() -> list[int]:
+    """Ids of the children that are copies of this process: forked, without another program; needs /proc."""
+    copies = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == os.getpid() and (folder / "cmdline").read_bytes() == Path("/proc/self/cmdline").read_bytes():
+                copies.append(int(folder.name))
+    return copies
+
+
+def _leave(code: int) -> None:
+    """Say what still runs, end forked copies, and leave."""
+    copies = _forked_copies()
+    threads = [thread.name for thread in threading.enumerate() if not thread.daemon and thread.name != "MainThread"]
+    running = [*(f"thread {name}" for name in threads), *(f"process {copy}" for copy in copies)]
+    for copy in copies:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(copy, signal.SIGKILL)
+    with contextlib.suppress(Exception):
+        say(f"leaving now: a plugin left {', '.join(running) or 'something'} running, which does not end")
+        sys.stdout.flush()
+    os._exit(code)

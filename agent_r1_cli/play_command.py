@@ -18,7 +18,7 @@ from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, Tr
 from agent_r1_cli.recipe_arguments import Arguments, split_arguments
 from agent_r1_cli.rollout_command import FirstTask, SuccessAt, TaskSetName, refuse_alone, warn_of_systems
 from agent_r1_core.errors import ConfigError
-from agent_r1_core.opening import read_text
+from agent_r1_core.opening import read_bytes, read_text
 
 if TYPE_CHECKING:
     import asyncio
@@ -145,7 +145,6 @@ class Player:
 
     def _send(self, text: str, scripted: bool) -> None:
         from agent_r1_cli.transcript import turn_line
-        from agent_r1_core.errors import ConfigError
 
         try:
             action = self.seat.expand(text)
@@ -162,7 +161,6 @@ class Player:
 def _keep(seat: Seat, runner: asyncio.Runner, file: Path, success_at: float | None) -> str:
     """Append the game to the file if it is a success; returns a sentence that says whether it was."""
     from agent_r1_core.contracts.success import succeeded
-    from agent_r1_core.opening import read_bytes
     from agent_r1_core.rollout.demonstration import BadDemonstration
     from agent_r1_core.runs.files import append_line
 

@@ -6,7 +6,6 @@ remembered until a folder of `sys.path`, or a file that declares a plugin, chang
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from typer.core import TyperGroup
 from agent_r1_cli.guard import guarded, tell
 from agent_r1_cli.help_text import SETTINGS, Command
 from agent_r1_core import __version__
-from agent_r1_core.errors import AgentR1Error
+from agent_r1_core.errors import AgentR1Error, RunError
 from agent_r1_core.folders import cache_dir, disabled_plugins
 from agent_r1_core.opening import read_json
 
@@ -88,6 +87,7 @@ def offered() -> dict[str, dict[str, str]]:
         if saved["of"] == _identity() and all(_changed(path) == time for path, time in saved["files"].items()):
             return dict(saved["commands"])
     from agent_r1_core.plugins.elsewhere import files_of
+    from agent_r1_core.runs.files import write_json
 
     try:
         registry = _registry()
@@ -99,11 +99,9 @@ def offered() -> dict[str, dict[str, str]]:
     files = {path: _changed(path) for paths in places for path in paths}
     if not all(places) or any(plugin.status == "failed" for plugin in registry.plugins):
         return commands
-    with suppress(OSError):  # without a cache, plugins are read every time
+    with suppress(OSError, RunError):  # without a cache, plugins are read every time
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_suffix(f".{os.getpid()}")
-        temporary.write_text(json.dumps({"of": _identity(), "files": files, "commands": commands}), encoding="utf-8")
-        os.replace(temporary, file)
+        write_json(file, {"of": _identity(), "files": files, "commands": commands})
     return commands
 
 

@@ -142,7 +142,7 @@ def _option(name: str, field: FieldInfo, preset: Mapping[str, Any]) -> dict[str,
     default = preset.get(name, None if required else field.get_default(call_default_factory=True))
     return {
         "name": name,
-        "type": type_in_words(field),
+        "type": type_in_words(field.annotation, field.metadata),
         "required": required,
         "default": _plain(default),
         "doc": " ".join((field.description or "").split()),
@@ -175,12 +175,8 @@ _PLAIN = {
 }
 
 
-def type_in_words(field: FieldInfo) -> str:
+def type_in_words(annotation: Any, metadata: Iterable[Any] = ()) -> str:
     """The type of an option, with its bounds."""
-    return _words(field.annotation, field.metadata)
-
-
-def _words(annotation: Any, metadata: Iterable[Any] = ()) -> str:
     from pydantic import BaseModel
 
     from agent_r1_core.contracts.blocks import ComponentBlock
@@ -190,16 +186,16 @@ def _words(annotation: Any, metadata: Iterable[Any] = ()) -> str:
         return "path"
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
-        return _words(inner[0], (*inner[1:], *metadata))
+        return type_in_words(inner[0], (*inner[1:], *metadata))
     if origin in (Union, types.UnionType):
-        words = [_words(each, metadata) for each in inner]
+        words = [type_in_words(each, metadata) for each in inner]
         return (", or " if any("," in each for each in words) else " or ").join(words)  # `one of a, b, or null`
     if origin is Literal:
         return f"one of {', '.join(str(each) for each in inner)}"
     if _is(origin or annotation, Mapping):
         return "mapping"
     if _is(origin or annotation, Sequence) and annotation is not str:
-        return f"list, each {_words(inner[0])}" if inner else "list"
+        return f"list, each {type_in_words(inner[0])}" if inner else "list"
     if _is(annotation, ComponentBlock):
         return "name, or mapping with name and options"
     if _is(annotation, BaseModel):

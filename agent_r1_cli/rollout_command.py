@@ -10,7 +10,7 @@ import typer
 from agent_r1_cli.output import check_target, print_json, say
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, TrustFiles, trust_as
 from agent_r1_cli.recipe_arguments import Arguments, ModelName, resolve_for_model
-from agent_r1_core.errors import RunError
+from agent_r1_core.errors import RunError, TaskError
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.assembly import Assembly
@@ -102,7 +102,6 @@ async def _play(
     from agent_r1_core.assembly.assembly import assemble
     from agent_r1_core.assembly.components import make_tool_format
     from agent_r1_core.assembly.task_sets import set_names
-    from agent_r1_core.errors import TaskError
     from agent_r1_core.evaluation.keeping import Kept, keep_successes
     from agent_r1_core.rollout import RolloutRequest
     from agent_r1_core.work import working

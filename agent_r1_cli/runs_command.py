@@ -133,9 +133,8 @@ def _best(summary: RunSummary) -> str:
     if summary.best is None:
         return _UNKNOWN
     score = summary.best.score
-    interval = "" if score.low is None or score.high is None else f" [{score.low:.3f}, {score.high:.3f}]"
-    lost = "" if score.asked is None else f" ({score.n} of {score.asked})"
-    return f"{summary.best.metric} {score.mean:.3f}{interval}{lost}"
+    lost = "" if score.asked is None else f"({score.count})"
+    return " ".join(filter(None, (summary.best.metric, f"{score.mean:.3f}", score.interval, lost)))
 
 
 def age(seconds: float) -> str:

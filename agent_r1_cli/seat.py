@@ -8,37 +8,29 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_cli.watched import Tell, Watched, how_to_act, message_text
-from agent_r1_core.assembly.components import (
-    make_context,
-    make_env,
-    make_examples,
-    make_rewards,
-    make_tool_format,
-    make_tool_rewards,
-    make_tools,
-)
+from agent_r1_core.assembly.components import make_examples, make_rewards, make_rollout_settings, make_tools
 from agent_r1_core.assembly.model_source import find_local_model, find_model
 from agent_r1_core.assembly.task_sets import load_tasks, set_names, tool_resources
-from agent_r1_core.chat import ChatTokenizer, DriftGuard
+from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.engine import Generation, Request, Sampling, context_digest
-from agent_r1_core.contracts.env import EnvServices
 from agent_r1_core.contracts.tool_format import ToolCall
 from agent_r1_core.errors import AgentR1Error, ConfigError, EpisodeError, TaskError
-from agent_r1_core.rollout import Episode, EpisodeServices, RolloutSettings
+from agent_r1_core.rollout import Episode, EpisodeServices
 from agent_r1_core.rollout.demonstration import BadDemonstration, conversation_of, line_of, task_of
 from agent_r1_core.rollout.plan import EpisodePlan
-from agent_r1_core.rollout.scoring import Scorer
-from agent_r1_core.rollout.world import ToolTexts
+from agent_r1_core.terminal import shown_in_line
 from agent_r1_core.tools.threads import ThreadPool
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.contracts.tool import Tool
-    from agent_r1_core.trajectory import Task, Trajectory, Turn
+    from agent_r1_core.trajectory import Message, Task, Trajectory, Turn
+
+Tell = Callable[[str], None]
 
 TOKENS = 1_000_000
 """Token budget of an episode: more than anybody types."""
@@ -47,23 +39,13 @@ TOKENS = 1_000_000
 class Seat:
     """One episode that waits for actions."""
 
-    def __init__(
-        self,
-        episode: Episode,
-        tokenizer: ChatTokenizer,
-        settings: RolloutSettings,
-        threads: ThreadPool,
-        envs: list[Watched],
-        tell: Tell,
-        unwatched: EpisodeServices,
-    ) -> None:
+    def __init__(self, episode: Episode, shared: EpisodeServices, tell: Tell) -> None:
         self.over = False
         self._request: Request | None = None
-        self.decode = tokenizer.decode
-        self._episode, self._tokenizer, self._settings, self._threads = episode, tokenizer, settings, threads
-        self._envs = envs  # the episode's environment, once it has started
+        self.decode = shared.tokenizer.decode
+        self._episode, self._shared, self._settings = episode, shared, shared.settings
         self._tell = tell
-        self._unwatched = unwatched  # for playing the episode again
+        self._how_to_act = ""
 
     @classmethod
     async def take(cls, resolved: ResolvedConfig, task_set: str, task: Task | int, tell: Tell) -> Seat:
@@ -81,31 +63,12 @@ class Seat:
             if task >= len(chosen.tasks):
                 raise TaskError(f"there are {len(chosen.tasks)} tasks, none with the index {task}; give a lower --task")
             task = chosen.tasks[task]
-        make, envs = make_env(resolved), list[Watched]()
-        tools, threads = make_tools(resolved, 1), ThreadPool(4)
-
-        def make_watched(services: EnvServices) -> Watched:
-            envs.append(Watched(make(services), tell))
-            return envs[-1]
-
-        settings = RolloutSettings(
-            make_env=make_watched,
-            tools=tools,
-            tool_format=make_tool_format(resolved),
-            context=make_context(resolved),
-            examples=make_examples(resolved),
-            rewards=make_rewards(resolved),
-            tool_rewards=make_tool_rewards(resolved),
-            seed=resolved.config.seed,
-        )
-        tokenizer = ChatTokenizer.from_folder(find_model("tiny").folder)
-        scorer = Scorer(settings.rewards, threads, settings.rewarding_tools())
-        texts = ToolTexts(tokenizer, settings.tool_format)
-        shared = EpisodeServices(settings, tokenizer, scorer, DriftGuard("play", tokenizer), threads, texts)
+        tools = make_tools(resolved, 1)
+        settings = make_rollout_settings(resolved, tools, make_rewards(resolved), make_examples(resolved))
+        settings = replace(settings, model="play", sampling=Sampling(max_new_tokens=TOKENS))
+        shared = EpisodeServices.of(settings, ChatTokenizer.from_folder(find_model("tiny").folder), ThreadPool(4))
         await tools.start(tool_resources(resolved, sets, name, _policys_tokenizer(resolved.config.model.name)))
-        episode = Episode(shared, EpisodePlan(0, task, 0, resolved.config.seed, f"play/{task.id}"))
-        roomy = replace(settings, make_env=make, sampling=Sampling(max_new_tokens=TOKENS))
-        return cls(episode, tokenizer, settings, threads, envs, tell, replace(shared, settings=roomy))
+        return cls(Episode(shared, EpisodePlan(0, task, 0, settings.seed, f"play/{task.id}")), shared, tell)
 
     @property
     def trajectory(self) -> Trajectory:
@@ -114,14 +77,21 @@ class Seat:
     @property
     def tools(self) -> dict[str, Tool]:
         """The tools that `/NAME` can call."""
-        runner = self._settings.tools
-        return runner.tools if runner is not None and self._settings.tool_format is not None else {}
+        return self._settings.tools.tools if self._settings.tool_format is not None else {}
 
     async def start(self) -> None:
+        """Show the first messages, and how to act if they do not say it."""
         await self._episode.start()
         self._request = self._episode.request()
+        world, messages = self._episode.world, self._episode.observation.messages
+        instructions: str = await world.call(world.env.instructions, convert=str)
+        self._how_to_act = f"[how to act] {instructions or 'the environment gives no instructions; try an action'}"
+        for message in messages:
+            self._tell(_message_text(message))
+        if not any(instructions in message["content"] for message in messages):
+            self._tell(self._how_to_act)
         for message in self._episode.added:
-            self._tell(f"[example] {message_text(message)}")
+            self._tell(f"[example] {_message_text(message)}")
 
     def expand(self, text: str) -> str:
         """The action of a line: `/TOOL ...` becomes a call in the environment's format, other text stays as it is.
@@ -158,7 +128,7 @@ class Seat:
 
     def help(self) -> str:
         """The environment's instructions and the shortcuts."""
-        return f"{how_to_act(self._envs[-1])}\n(shortcuts: {self.usage()})"
+        return f"{self._how_to_act}\n(shortcuts: {self.usage()})"
 
     async def act(self, text: str) -> Turn:
         """Play an action; returns its turn, with its rewards.
@@ -168,14 +138,17 @@ class Seat:
         """
         if self._request is None:
             raise EpisodeError("the episode is over; start another one")
-        ids = (*self._tokenizer.encode(text), self._tokenizer.eos_ids[0])
+        tokenizer = self._shared.tokenizer
+        ids = (*tokenizer.encode(text), tokenizer.eos_ids[0])
         context = context_digest(self._request.ids)
         await self._episode.take(self._request, Generation(ids, (0.0,) * len(ids), "stop", context))
         self._request = self._episode.request()
         self.over = self._request is None
-        for message in () if self.over else self._episode.added:
-            self._tell(message_text(message))
-        return self._episode.turn
+        turn = self._episode.turn
+        answer = self._episode.observation.messages if turn.purpose == "action" else []
+        for message in (*answer, *([] if self.over else self._episode.added)):
+            self._tell(_message_text(message))
+        return turn
 
     async def conversation(self, name: str) -> str:
         """The episode, which is over, as a line of a file; it was played again from there, and said the same.
@@ -185,7 +158,7 @@ class Seat:
         """
         line = line_of(conversation_of(self.trajectory, self._settings.tool_format, name))
         plan = EpisodePlan(0, task_of(line), 0, self.trajectory.seed, "play/again", demonstrated="file")
-        again = Episode(self._unwatched, plan)
+        again = Episode(self._shared, plan)
         try:
             await again.start()
             while (request := again.request()) is not None:
@@ -200,9 +173,14 @@ class Seat:
         try:
             await self._episode.close()
         finally:
-            if self._settings.tools is not None:
-                await self._settings.tools.close()
-            self._threads.close()
+            await self._settings.tools.close()
+            self._shared.threads.close()
+
+
+def _message_text(message: Message) -> str:
+    """A message for a person: the speaker, then the text."""
+    speaker = shown_in_line(" ".join(part for part in (message["role"], message.get("name", "")) if part))
+    return f"[{speaker}] {message['content']}"
 
 
 def _policys_tokenizer(model: str) -> str | None:

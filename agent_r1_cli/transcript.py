@@ -56,13 +56,9 @@ class Transcript:
             self._console = Console(file=self.stream, force_terminal=True, highlight=False, emoji=False)
 
     def legend(self) -> None:
-        if self.colour:
-            self._write("sampled by the policy (action mask 1)", _ACTION)
-            self._write("  ", "")
-            self._write("prompt and environment (action mask 0)\n\n", _CONTEXT)
-        else:
-            label = "sampled by the policy (action mask 1)"
-            self._write(f"{_OPEN}{label}{_CLOSE}  the rest: prompt and environment (action mask 0)\n\n", "")
+        self._span(Span("sampled by the policy (action mask 1)", action=True))
+        self._write("  " if self.colour else "  the rest: ", "")
+        self._span(Span("prompt and environment (action mask 0)\n\n", action=False))
 
     def episode(self, trajectory: Trajectory, decode: Decode) -> None:
         """Write one episode: its ids as text, its rewards turn by turn, and how it ended."""

@@ -1,4 +1,5 @@
-"""Loads causal language models of transformers, for the learner and for engines that compute in this process."""
+"""Loads causal language models of transformers, for the learner and for engines that compute in this process; and
+downloads them from the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -10,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import ModelError
 from agent_r1_core.opening import check_folder
-from agent_r1_core.work import working
+from agent_r1_core.work import Work, working
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
     from transformers import PreTrainedModel
 
-    from agent_r1_core.work import Work
+_UNUSED = ["*.gguf", "*.onnx", "*.pth", "original/*"]
+"""Files of the hub that no learner and no engine reads."""
 
 
 def load_model(folder: str | Path, dtype: torch.dtype, device: str = "cpu") -> PreTrainedModel:
@@ -56,8 +58,7 @@ def _read(folder: str | Path, dtype: torch.dtype, device: str) -> tuple[PreTrain
             str(folder), dtype=dtype, trust_remote_code=False, output_loading_info=True
         )
         model, report = loaded
-        if device != "cpu":
-            # Its attention makes a plan for each length of a context, which takes longer than computing.
+        if device != "cpu":  # cuDNN makes a plan for each length of a context, which takes longer than computing
             torch.backends.cuda.enable_cudnn_sdp(False)
         model.to(device)
     return model, sorted(report["missing_keys"])
@@ -138,3 +139,37 @@ class _Counted:
 
     def __exit__(self, *_: object) -> None:
         """The bar would stay; the work goes on."""
+
+
+def download(name: str) -> Path:
+    """The folder of a model of the hub, downloaded unless the hub's cache has it; an OSError or ValueError where it is
+    neither there nor here."""
+    from huggingface_hub import snapshot_download
+
+    with working(f"downloading {name}", unit="bytes") as work:
+        return Path(snapshot_download(name, ignore_patterns=_UNUSED, tqdm_class=_counting(work)))
+
+
+def _counting(work: Work) -> type[Any]:
+    """A class in place of the hub's bars, which would tear the run's own: it shows nothing, and advances the work.
+
+    The hub counts bytes as they arrive and as they are written, and files; the one of the two that is ahead counts.
+    """
+    from tqdm.auto import tqdm
+
+    counted: list[Any] = []
+
+    class Bytes(tqdm):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **{**options, "disable": True})
+            if options.get("unit") == "B":
+                counted.append(self)
+
+        def update(self, n: float | None = 1) -> bool | None:
+            self.n += n or 0
+            if any(bar is self for bar in counted):
+                work.total = max(bar.total or 0 for bar in counted)
+                work.advance(max(bar.n for bar in counted) - work.done)
+            return None
+
+    return Bytes

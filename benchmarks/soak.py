@@ -108,7 +108,7 @@ async def soak(assembly: Assembly, episodes: int, samples: int) -> dict[str, Any
 
     from agent_r1_core.assembly.components import make_rewards
     from agent_r1_core.rollout import RolloutRequest
-    from agent_r1_core.rollout.group_scoring import GroupScorer
+    from agent_r1_core.rollout.scoring import GroupScorer
     from agent_r1_core.work.running import trim_memory
 
     hung: list[float] = []

@@ -26,8 +26,7 @@ from tiny_model.training import batches, imitate, new_model
 from transformers import PreTrainedTokenizerFast
 
 from agent_r1_core import Trajectory
-from agent_r1_core.evaluation.evaluate import Evaluation
-from agent_r1_core.evaluation.evaluator import EvaluationPlan
+from agent_r1_core.evaluation.evaluator import Evaluation, EvaluationPlan
 from agent_r1_core.training.api import evaluate, resolve
 
 LESSON, STEPS, BATCH = 200, 700, 48

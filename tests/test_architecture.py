@@ -74,11 +74,10 @@ ALLOWED: dict[str, set[str]] = {
 
 OWN_FILES = {
     "plugins/agent_r1_ray/lifeline.py": "the list of processes in /proc",
-    "agent_r1_core/kernels/library.py": "/proc",
+    "agent_r1_core/kernels/functions.py": "/proc",
     "agent_r1_core/tools/isolated_keeper.py": "/proc",
     "agent_r1_core/tools/threads.py": "/proc",
-    "agent_r1_cli/leaving.py": "/proc",
-    "agent_r1_cli/main.py": "/dev/null",
+    "agent_r1_cli/main.py": "/proc, /dev/null",
     "agent_r1_cli/new_command.py": "the templates of this package",
     "plugins/agent_r1_mcp/toolset.py": "a file without a name that servers print to",
     "plugins/agent_r1_harbor/places.py": "archives in memory",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent_r1_core.assembly.model_source import find_model
 from agent_r1_core.chat import ChatTokenizer
@@ -46,22 +46,6 @@ class Blueprint:
     def policy_folder(self) -> Path:
         """The Hugging Face folder with the policy's first weights."""
         return self.checkpoint.policy if self.checkpoint is not None else self.model.folder
-
-    def frozen_opponent(self) -> EngineModel | None:
-        """The model that plays along in the recipe's environment, if one does; it reads the policy's ids.
-
-        Raises:
-            ConfigError: its tokenizer is another one, or nothing says which model is meant.
-            ModelError, RunError: it is not available.
-        """
-        resolved = self.resolved
-        env: Any = resolved.registry.load("env", resolved.config.env.name).cls
-        name = env.frozen_model(resolved.config.env.config)
-        if name is None:
-            return None
-        if name != "start":
-            self.with_same_ids(name)
-        return self.frozen_model(name)
 
     def frozen_model(self, name: str) -> EngineModel:
         """A model that never learns, with its own tokenizer: a name as in `model.name`, or `start`.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.contracts.env import EnvServices, ToolEnv
 from agent_r1_core.errors import ConfigError, TaskError
-from agent_r1_core.rollout import ToolReward, WeightedReward
+from agent_r1_core.rollout import RolloutSettings, ToolReward, WeightedReward
 from agent_r1_core.rollout.examples import Examples
 from agent_r1_core.tools.tool_runner import ToolRunner
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from agent_r1_core.assembly.blueprint import Blueprint
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.contracts.blocks import ToolBlock
-    from agent_r1_core.contracts.context import ContextStrategy
     from agent_r1_core.contracts.tool import Isolation, Tool
     from agent_r1_core.contracts.tool_format import ToolFormat
     from agent_r1_core.learning.learner import Learner
@@ -145,10 +144,27 @@ def make_tool_format(resolved: ResolvedConfig) -> ToolFormat | None:
     return None if block is None else resolved.make("tool_format", block)
 
 
-def make_context(resolved: ResolvedConfig) -> ContextStrategy:
-    """The strategy that chooses what the policy reads."""
-    strategy: ContextStrategy = resolved.make("context", resolved.config.context)
-    return strategy
+def make_rollout_settings(
+    resolved: ResolvedConfig, tools: ToolRunner, rewards: Sequence[WeightedReward], examples: Examples | None
+) -> RolloutSettings:
+    """How the recipe lets episodes be played, with these components of it."""
+    config = resolved.config
+    return RolloutSettings(
+        make_env=make_env(resolved),
+        make_timeout=config.env.config.timeout,
+        tools=tools,
+        tool_format=make_tool_format(resolved),
+        context=resolved.make("context", config.context),
+        examples=examples,
+        rewards=rewards,
+        tool_rewards=make_tool_rewards(resolved),
+        max_episodes=config.engine.config.max_episodes,
+        sampling=config.engine.config.sampling,
+        max_retries=config.training.max_retries,
+        seed=config.seed,
+        deterministic=config.deterministic,
+        model=config.model.name,
+    )
 
 
 def make_examples(resolved: ResolvedConfig) -> Examples | None:

@@ -45,13 +45,8 @@ class Curriculum:
 
     def draw(self, count: int, used: Collection[int] = ()) -> tuple[list[int], Curriculum]:
         """The next tasks and the place behind them, as `Order` says."""
-        parts, resting, found, passed, draws = (
-            dict(self.parts),
-            dict(self.resting),
-            list[int](),
-            self.passed,
-            self.draws,
-        )
+        parts, resting, found = dict(self.parts), dict(self.resting), list[int]()
+        passed, draws = self.passed, self.draws
         had = {name: {k for k, task in enumerate(part.tasks) if task in used} for name, part in parts.items()}
         left = sorted(parts)
         while len(found) < count and left:

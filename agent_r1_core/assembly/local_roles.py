@@ -1,4 +1,8 @@
-"""Both roles of a run in this process: an engine that plays and a learner that computes in its own thread."""
+"""Both roles of a run in this process: an engine that plays and a learner that computes in its own thread.
+
+Frozen models have engines of their own: those of a run that never learn, because they play along in its environment or
+rewards ask them.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +11,18 @@ import gc
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.assembly.components import (
-    make_context,
-    make_env,
-    make_learner,
-    make_rewards,
-    make_tool_format,
-    make_tool_rewards,
-    make_tools,
-)
-from agent_r1_core.assembly.frozen_models import FrozenModels
+from agent_r1_core.assembly.components import make_learner, make_rewards, make_rollout_settings, make_tools
 from agent_r1_core.assembly.roles import check_version
 from agent_r1_core.assembly.task_sets import tool_resources
-from agent_r1_core.rollout import Collector, RolloutSettings
+from agent_r1_core.chat import ChatTokenizer, Conversation
+from agent_r1_core.contracts.engine import Request
+from agent_r1_core.contracts.reward import Reply
+from agent_r1_core.errors import ConfigError
+from agent_r1_core.rollout import Collector
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.tools.threads import ThreadPool
 from agent_r1_core.work.running import trim_memory
@@ -31,17 +31,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from agent_r1_core.assembly.blueprint import Blueprint
-    from agent_r1_core.contracts.engine import Engine, EngineModel
+    from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.contracts.engine import Engine, EngineModel, Sampling
     from agent_r1_core.contracts.token_numbers import TokenNumbers
     from agent_r1_core.contracts.tool import ToolResources
     from agent_r1_core.errors import EngineError
     from agent_r1_core.learning.forward import Family
     from agent_r1_core.learning.learner import CapturedState, Learner
     from agent_r1_core.learning.update import Update
-    from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
+    from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult, WeightedReward
     from agent_r1_core.runs.call_log import CallLog
     from agent_r1_core.tools.tool_runner import ToolRunner
-    from agent_r1_core.trajectory import Group, Trajectory
+    from agent_r1_core.trajectory import Group, Message, Trajectory
 
 _LARGE = 2**26
 """Bytes of a policy from which freed memory is given back after each update: 5 GB of 13 in runs of 135 M parameters.
@@ -69,42 +70,88 @@ def local_roles(blueprint: Blueprint) -> tuple[LocalRollouts, LocalLearner | Non
 
 def local_rollouts(blueprint: Blueprint) -> LocalRollouts:
     """Rollouts in this process; raises as `Site.make_roles`."""
-    resolved = blueprint.resolved
-
-    def make_engine() -> Engine:
-        engine: Engine = resolved.make("engine", resolved.config.engine)
-        return engine
-
-    engine, frozen = make_engine(), FrozenModels(blueprint, make_engine)
+    engine, frozen = _make_engine(blueprint.resolved), FrozenModels(blueprint)
     stages = {name: _stage(name, blueprint, engine, frozen) for name in blueprint.stages}
     return LocalRollouts(engine, stages, blueprint.engine_model(), frozen.engines)
 
 
+def _make_engine(resolved: ResolvedConfig) -> Engine:
+    engine: Engine = resolved.make("engine", resolved.config.engine)
+    return engine
+
+
 def _stage(name: str, blueprint: Blueprint, engine: Engine, frozen: FrozenModels) -> Stage:
     """The stage of the task set `name`, with a collector over the shared engines."""
-    resolved, config = blueprint.resolved, blueprint.resolved.config
-    options = config.engine.config
-    tools = make_tools(resolved, options.max_episodes, blueprint.wrap_tool)
+    resolved = blueprint.resolved
+    tools = make_tools(resolved, resolved.config.engine.config.max_episodes, blueprint.wrap_tool)
     rewards = make_rewards(resolved)
     frozen.connect(rewards)
-    settings = RolloutSettings(
-        make_env=make_env(resolved),
-        make_timeout=config.env.config.timeout,
-        tools=tools,
-        tool_format=make_tool_format(resolved),
-        context=make_context(resolved),
-        examples=blueprint.examples,
-        rewards=rewards,
-        tool_rewards=make_tool_rewards(resolved),
-        max_episodes=options.max_episodes,
-        sampling=options.sampling,
-        max_retries=config.training.max_retries,
-        seed=config.seed,
-        deterministic=config.deterministic,
-        model=config.model.name,
-    )
+    settings = make_rollout_settings(resolved, tools, rewards, blueprint.examples)
     resources = tool_resources(resolved, blueprint.sets, name, blueprint.tokenizer.name)
     return Stage(tools, resources, Collector(engine, blueprint.tokenizer, settings, frozen.opponent()))
+
+
+class FrozenModels:
+    """The engines of the frozen models, one for each model."""
+
+    def __init__(self, blueprint: Blueprint) -> None:
+        self._blueprint = blueprint
+        self._engines: dict[str, tuple[Engine, EngineModel]] = {}
+
+    @property
+    def engines(self) -> list[tuple[Engine, EngineModel]]:
+        return list(self._engines.values())
+
+    def opponent(self) -> Engine | None:
+        """The engine of the model that plays along in the recipe's environment, if one does; it reads the policy's ids.
+
+        Raises:
+            ConfigError: its tokenizer is another one, or nothing says which model is meant.
+            ModelError, RunError: it is not available.
+        """
+        resolved = self._blueprint.resolved
+        env: Any = resolved.registry.load("env", resolved.config.env.name).cls
+        name = env.frozen_model(resolved.config.env.config)
+        if name is None:
+            return None
+        if name != "start":
+            self._blueprint.with_same_ids(name)
+        return self._engine(self._blueprint.frozen_model(name))
+
+    def connect(self, rewards: Sequence[WeightedReward]) -> None:
+        """Let rewards ask their models.
+
+        Raises:
+            ConfigError: a reward that compares groups names one; or as `Blueprint.frozen_model`.
+            ModelError, RunError: as `Blueprint.frozen_model`.
+        """
+        for reward in (weighted.reward for weighted in rewards):
+            name = reward.frozen_model(reward.config)
+            if name is None:
+                continue
+            if reward.scope == "group":
+                raise ConfigError(f"reward {reward.name} compares groups, which are scored where no frozen model is")
+            model = self._blueprint.frozen_model(name)
+            reward.connect(partial(_ask, self._engine(model), model.tokenizer))
+
+    def _engine(self, model: EngineModel) -> Engine:
+        if model.folder not in self._engines:
+            self._engines[model.folder] = _make_engine(self._blueprint.resolved), model
+        return self._engines[model.folder][0]
+
+
+async def _ask(
+    engine: Engine, tokenizer: ChatTokenizer, messages: Sequence[Message], sampling: Sampling, begin: str = ""
+) -> Reply:
+    conversation = Conversation(tokenizer)
+    if conversation.is_quick(messages):
+        conversation.observe(messages)
+    else:
+        await asyncio.to_thread(conversation.observe, messages)
+    ids = (*conversation.context, *(tokenizer.encode(begin) if begin else ()))
+    said = (await engine.generate(Request(ids, sampling, seed=0, stop_ids=tokenizer.eos_ids))).ids
+    text = tokenizer.decode(said[:-1] if said[-1] in tokenizer.eos_ids else said)
+    return Reply(begin + text, len(ids), len(said))
 
 
 class LocalRollouts:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.assembly.gguf_model import GgufModel, open_gguf
-from agent_r1_core.assembly.hub_download import download
 from agent_r1_core.errors import ModelError, NotOpened
+from agent_r1_core.models import download
 from agent_r1_core.opening import check_regular, read_json
 from agent_r1_core.runs.checkpoint import RunPolicy
 from agent_r1_core.runs.checksums import MODEL_CHECKSUMS, damage_of_model
@@ -265,11 +265,9 @@ def _from_cache(name: str) -> ModelSource | None:
 
 
 def _from_hub(name: str) -> Path:
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
     try:
         return download(name)
-    except (OSError, ValueError, HFValidationError, HfHubHTTPError, LocalEntryNotFoundError) as error:
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
         known = ", ".join(sorted(path.name for path in BUNDLED.iterdir() if (path / "config.json").is_file()))
         raise ModelError(

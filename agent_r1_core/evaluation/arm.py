@@ -69,16 +69,22 @@ class Arm:
         return [episode for file in self.files for episode in file.episodes if episode.failed]
 
     @cached_property
+    def episodes(self) -> list[EpisodeRecord]:
+        """Those of all seeds that did not fail."""
+        return [episode for file in self.files for episode in file.episodes if not episode.failed]
+
+    @cached_property
     def scores(self) -> dict[str, Score]:
         """Every score that its episodes may have."""
         declared = {name: one for file in self.files for name, one in file.recorded.declared.items()}
-        return scores_of([one for file in self.files for one in file.episodes if not one.failed], declared)
+        return scores_of(self.episodes, declared)
 
     @cached_property
     def score_names(self) -> list[str]:
         """The names of the scores that a finished episode has."""
-        finished = [one for file in self.files for one in file.episodes if not one.failed]
-        return [name for name, score in self.scores.items() if any(score.measure(one) is not None for one in finished)]
+        return [
+            name for name, score in self.scores.items() if any(score.measure(one) is not None for one in self.episodes)
+        ]
 
     def values(self, score: str, keys: frozenset[Key]) -> dict[str, list[Values]]:
         """By evaluation set, the values of each seed's tasks, of those among `keys`.
@@ -106,11 +112,11 @@ class Arm:
         sets = self.values(score, keys)
         share = self._is_share(score, sets)
         over_tasks = mean_over_sets([estimate(list(by_task(seeds).values()), share) for seeds in sets.values()])
-        return joined(seed_means(sets), over_tasks, share or self.scores[score].bounds == "0 to 1")
+        return joined(seed_means(sets), over_tasks, self.is_bounded(score, sets))
 
-    def is_bounded(self, score: str, keys: frozenset[Key]) -> bool:
-        """Whether the score lies between 0 and 1; raises as `values`."""
-        return self.scores[score].bounds == "0 to 1" or self._is_share(score, self.values(score, keys))
+    def is_bounded(self, score: str, sets: Mapping[str, Sequence[Values]]) -> bool:
+        """Whether the score lies between 0 and 1."""
+        return self.scores[score].bounds == "0 to 1" or self._is_share(score, sets)
 
     def _is_share(self, score: str, sets: Mapping[str, Sequence[Values]]) -> bool:
         samples = [samples for seeds in sets.values() for values in seeds for samples in values.values()]
@@ -118,8 +124,7 @@ class Arm:
 
     def _whole(self, keys: frozenset[Key]) -> list[str]:
         """The names of the scores that all of these tasks have."""
-        episodes = [one for file in self.files for one in file.episodes if (one.set, one.task) in keys]
-        kept = [one for one in episodes if not one.failed]
+        kept = [one for one in self.episodes if (one.set, one.task) in keys]
         return [name for name, score in self.scores.items() if all(score.measure(one) is not None for one in kept)]
 
 

@@ -9,11 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
+from agent_r1_core.assembly.components import make_tools
+from agent_r1_core.assembly.task_sets import tool_resources
 from agent_r1_core.contracts.tasks import Passage
 from agent_r1_core.contracts.tool import Tool, ToolContext, ToolResources
-from agent_r1_core.trajectory import Message, Task
+from agent_r1_core.errors import ConfigError
+from agent_r1_core.trajectory import Message, Task, question
+from agent_r1_core.work import working
+
+if TYPE_CHECKING:
+    from agent_r1_core.assembly.assembly import Assembly
+    from agent_r1_core.config import ResolvedConfig
 
 BaselineName = Literal["closed_book", "naive_rag", "base_tool_call", "react"]
 
@@ -65,13 +74,38 @@ def passages_text(found: str | Sequence[Passage]) -> str:
     return "\n\n".join(f"{passage.title}\n{passage.text}" for passage in found)
 
 
+async def search_and_ask(
+    baseline: Baseline, resolved: ResolvedConfig, assembly: Assembly, name: str
+) -> tuple[list[Task], dict[str, dict[str, Any]]]:
+    """Each question with the passages that the recipe's search tool finds for its words, and what that tool says."""
+    tools = make_tools(resolved, 1, in_process=True)
+    await tools.start(tool_resources(resolved, assembly.sets, name, assembly.tokenizer.name))
+    try:
+        tool = next(iter(tools.tools.values()))
+        search = getattr(tool, "search", None)
+        if search is None:
+            raise ConfigError(
+                f"naive_rag needs a first tool that can search, but {tool.name} has no search(query); name one in tools"
+            )
+        asked, tasks = [], assembly.sets[name].tasks
+        with working("searching for each question", len(tasks), unit="questions") as work:
+            for task in tasks:
+                passages = await tools.use(tool.name, partial(search, question(task.prompt)), passages_text)
+                asked.append(baseline.ask(task, passages))
+                work.advance()
+        return asked, tools.describe()
+    finally:
+        await tools.close()
+
+
 class SilentTool(Tool):
     """Replaces a tool: the same name, description and arguments, but always the same empty answer."""
 
-    def __init__(self, tool: Tool, answer: str = "No passage found.") -> None:
+    answer = "No passage found."
+
+    def __init__(self, tool: Tool) -> None:
         super().__init__(tool.config)
         self.name = tool.name
-        self.answer = answer
         self._tool = tool
         self.Arguments = tool.Arguments  # type: ignore[misc]  # the arguments of this instance's tool
 

@@ -117,7 +117,7 @@ def holm(values: Sequence[float | None]) -> list[float | None]:
 def _difference(first: Arm, second: Arm, score: str, keys: frozenset[Key]) -> Difference:
     one, other = first.values(score, keys), second.values(score, keys)
     sets = [_apart(one[name], other[name]) for name in sorted(one)]
-    bounded = first.is_bounded(score, keys) and second.is_bounded(score, keys)
+    bounded = first.is_bounded(score, one) and second.is_bounded(score, other)
     found, p = paired_difference(sets, [seed_means(one), seed_means(other)], bounded)
     return Difference(first.name, second.name, found.mean, found.low, found.high, p, None, len(keys))
 

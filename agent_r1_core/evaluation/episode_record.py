@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
 from agent_r1_core.contracts.markup import encodable
-from agent_r1_core.trajectory import CallRecord, EndStatus, Group, Message, Task, Trajectory, Turn, question
+from agent_r1_core.trajectory import CallRecord, EndStatus, Message, Task, Trajectory, Turn, question
 
 LONGEST_FAILURE = 160
 """Characters of a failed call's text that a record keeps."""
@@ -127,22 +127,6 @@ class EpisodeRecord:
 
 
 _ADAPTER = TypeAdapter(EpisodeRecord)
-
-
-def episode_records(
-    groups: Iterable[Group],
-    dropped: Iterable[Trajectory] = (),
-    asked: Mapping[str, Task] | None = None,
-    set_name: str = "",
-    scores: Sequence[Mapping[str, float]] | None = None,
-) -> list[EpisodeRecord]:
-    """The records of a rollout's episodes: those of the groups, then those that failed permanently; `scores` has a
-    mapping for each, in this order."""
-    everything = [trajectory for group in groups for trajectory in group.trajectories] + list(dropped)
-    return [
-        EpisodeRecord.of(one, (asked or {}).get(one.task.id), set_name, values)
-        for one, values in zip(everything, scores or [{}] * len(everything), strict=True)
-    ]
 
 
 def _failure(call: CallRecord) -> str:

@@ -1,32 +1,33 @@
-"""Evaluates a policy on the evaluation sets: during training, or on its own with baselines and silenced tools."""
+"""Evaluates a policy: plays its episodes on the evaluation sets and reports its scores, during training, or on its own
+with baselines and silenced tools."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.assembly.assembly import Assembly, assemble
-from agent_r1_core.assembly.components import make_tools
 from agent_r1_core.assembly.site import HERE, Site
-from agent_r1_core.assembly.task_sets import tool_resources
-from agent_r1_core.errors import ConfigError
-from agent_r1_core.evaluation.baselines import BASELINES, Baseline, BaselineName, SilentTool, passages_text
-from agent_r1_core.evaluation.evaluate import Evaluation, evaluate_tasks
+from agent_r1_core.errors import ConfigError, TaskError
+from agent_r1_core.evaluation.baselines import BASELINES, BaselineName, SilentTool, search_and_ask
+from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.listener import Listener, episode_counter
 from agent_r1_core.evaluation.provenance import provenance, provenance_in_training
-from agent_r1_core.evaluation.report import combine
+from agent_r1_core.evaluation.report import EvaluationResult, combine, report
+from agent_r1_core.rollout import Measurer, RolloutRequest
 from agent_r1_core.runs.run import Run
-from agent_r1_core.trajectory import question
-from agent_r1_core.work import working
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
-    from agent_r1_core.trajectory import Task
+    from agent_r1_core.rollout import Collect
+    from agent_r1_core.trajectory import Task, Trajectory
 
-_SILENCED = "silenced tools: every call is answered with 'No passage found.'"
+ROUND = -1
+"""The rollout round of every evaluation. All evaluations of a run draw the same seeds, so that only the policy differs;
+training rounds (from 0) draw others (LAW 11)."""
+_SILENCED = f"silenced tools: every call is answered with '{SilentTool.answer}'"
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,84 @@ class Prepared:
     """What an evaluation set asks, with what its report states."""
 
     tasks: Sequence[Task]
-    tools: Mapping[str, dict[str, Any]]
+    tools: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    """How the tools describe themselves."""
     conditions: Sequence[str] = ()
+    """What else a reader of the report must know; sentences about scores that episodes lack follow."""
     provenance: Mapping[str, str] = field(default_factory=dict)
+    """What the scores rest on: corpus, checkpoint, held_out."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A result with the episodes behind it."""
+
+    result: EvaluationResult
+    sets: Mapping[str, list[Trajectory]]
+    """All episodes by the name of their set, which is empty if there is one without a name; the failed ones come
+    last."""
+    episodes: list[EpisodeRecord]
+    """What the result was computed from: a record of each episode."""
+
+    @property
+    def trajectories(self) -> list[Trajectory]:
+        return [trajectory for episodes in self.sets.values() for trajectory in episodes]
+
+
+async def evaluate_tasks(
+    collect: Collect,
+    prepared: Prepared,
+    *,
+    split: str = "eval",
+    samples: int = 1,
+    greedy: bool = True,
+    sampling: Mapping[str, Any] | None = None,
+    asked: Sequence[Task] = (),
+    set_name: str = "",
+    scores: Measurer | None = None,
+    on_episode: Callable[[Trajectory], None] | None = None,
+) -> Evaluation:
+    """Play episodes and score them; where the policy plays against itself, the scores are player 0's.
+
+    Args:
+        collect: Plays a rollout request: the method of a collector or of a run's rollouts.
+        split: The split whose tools and corpus the episodes use.
+        samples: Episodes per task; with several, `pass@<samples>` is reported.
+        greedy: Take the most likely token instead of sampling.
+        sampling: Settings to state in the report: temperature, top_p, top_k, max_new_tokens, max_turns, seed, ...
+        asked: The tasks as their source gave them, if they are asked in other words; the records keep these.
+        set_name: The name of the set, for the records; empty if it has none.
+        scores: What to measure besides the scores that every evaluation has; failed episodes are not measured.
+        on_episode: Called as each episode ends, failed ones included.
+
+    Raises:
+        TaskError: there are no tasks, or none of their episodes finished.
+    """
+    if not prepared.tasks:
+        raise TaskError("there are no tasks to evaluate on; set tasks.eval to a source that has some")
+    rollout = await collect(RolloutRequest(prepared.tasks, samples, ROUND, greedy, split), on_episode)
+    stated = {"greedy": greedy, "samples": samples} | dict(sampling or {}) | ({"temperature": 0.0} if greedy else {})
+    scores = scores or Measurer()
+    played = rollout.episodes + rollout.dropped
+    measured, faults = await scores.measure(played)
+    by_id = {task.id: task for task in asked}
+    episodes = [
+        EpisodeRecord.of(one, by_id.get(one.task.id), set_name, values)
+        for one, values in zip(played, measured, strict=True)
+    ]
+    try:
+        result = report(
+            episodes,
+            sampling=stated,
+            samples=samples,
+            tools=prepared.tools,
+            conditions=(*prepared.conditions, *faults),
+            provenance=prepared.provenance,
+            declared=scores.declared,
+        )
+    except ValueError as error:
+        raise TaskError(str(error)) from error
+    return Evaluation(result, {set_name: played}, episodes)
 
 
 def in_training(assembly: Assembly, step: int) -> dict[str, Prepared]:
@@ -90,14 +166,11 @@ async def evaluate_sets(
     evaluations = {
         name: await evaluate_tasks(
             assembly.rollouts.collect,
-            prepared[name].tasks,
+            prepared[name],
             split=name,
             samples=samples,
             greedy=config.evaluation.greedy,
             sampling=assembly.sampling,
-            tools=prepared[name].tools,
-            conditions=prepared[name].conditions,
-            provenance=prepared[name].provenance,
             asked=one.tasks,
             scores=assembly.scores,
             set_name=name if isinstance(config.tasks.eval, dict) else "",
@@ -194,35 +267,11 @@ async def _prepared(plan: EvaluationPlan, assembly: Assembly, name: str) -> Prep
     if plan.baseline is not None:
         baseline = BASELINES[plan.baseline]
         if baseline.searches:
-            asked, tools = await _with_passages(baseline, plan.resolved, assembly, name)
+            asked, tools = await search_and_ask(baseline, plan.resolved, assembly, name)
         else:
             asked = [baseline.ask(task) for task in tasks]
     conditions = [*plan.conditions, *assembly.conditions, *assembly.model.chosen_among(tasks)]
     return Prepared(asked, tools, conditions, provenance(assembly.model, tasks, tools))
-
-
-async def _with_passages(
-    baseline: Baseline, resolved: ResolvedConfig, assembly: Assembly, name: str
-) -> tuple[list[Task], dict[str, dict[str, Any]]]:
-    """Each question with the passages that the recipe's search tool finds for its words, and what that tool says."""
-    tools = make_tools(resolved, 1, in_process=True)
-    await tools.start(tool_resources(resolved, assembly.sets, name, assembly.tokenizer.name))
-    try:
-        tool = next(iter(tools.tools.values()))
-        search = getattr(tool, "search", None)
-        if search is None:
-            raise ConfigError(
-                f"naive_rag needs a first tool that can search, but {tool.name} has no search(query); name one in tools"
-            )
-        asked, tasks = [], assembly.sets[name].tasks
-        with working("searching for each question", len(tasks), unit="questions") as work:
-            for task in tasks:
-                passages = await tools.use(tool.name, partial(search, question(task.prompt)), passages_text)
-                asked.append(baseline.ask(task, passages))
-                work.advance()
-        return asked, tools.describe()
-    finally:
-        await tools.close()
 
 
 async def _record(plan: EvaluationPlan, assembly: Assembly, evaluation: Evaluation) -> Path:

@@ -91,16 +91,7 @@ class EvaluationResult:
 
     def rows(self, label: str = "") -> list[tuple[str, str, str, str, str]]:
         """Table rows: metric, mean, 95 % interval, method, n. Those of a set follow, as `<set>/<metric>`."""
-        rows = [
-            (
-                f"{label}{name}",
-                f"{value.mean:.3f}",
-                "" if value.low is None else f"[{value.low:.3f}, {value.high:.3f}]",
-                value.method,
-                value.count,
-            )
-            for name, value in self.metrics.items()
-        ]
+        rows = [(f"{label}{name}", *value.row()) for name, value in self.metrics.items()]
         return rows + [row for name, result in self.sets.items() for row in result.rows(f"{name}/")]
 
     def breakdown_rows(self, label: str = "") -> list[tuple[str, ...]]:

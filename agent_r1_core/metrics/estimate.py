@@ -26,13 +26,21 @@ class Estimate:
         """The tasks in words: `71 of 100`, or `100` where all were scored."""
         return str(self.n) if self.asked is None else f"{self.n} of {self.asked}"
 
+    @property
+    def interval(self) -> str:
+        """`[0.320, 0.454]`; empty where there is none."""
+        return "" if self.low is None or self.high is None else f"[{self.low:.3f}, {self.high:.3f}]"
+
+    def row(self) -> tuple[str, str, str, str]:
+        """Cells of a table: mean, interval, method, tasks."""
+        return f"{self.mean:.3f}", self.interval, self.method, self.count
+
     def out_of(self, asked: int) -> Estimate:
         """The same score, where so many tasks were asked."""
         return replace(self, asked=asked if asked > self.n else None)
 
     def __str__(self) -> str:
-        interval = "no interval" if self.low is None else f"[{self.low:.3f}, {self.high:.3f}]"
-        return f"{self.mean:.3f} {interval}"
+        return f"{self.mean:.3f} {self.interval or 'no interval'}"
 
     def to_answer(self) -> dict[str, Any]:
         """Plain data of a recorded score, for lists of runs and the viewer."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from agent_r1_core.rollout.collector import Collector
-from agent_r1_core.rollout.episode import Episode
+from agent_r1_core.rollout.episode import Episode, EpisodeServices
 from agent_r1_core.rollout.measuring import Measurer
-from agent_r1_core.rollout.plan import RolloutRequest
-from agent_r1_core.rollout.result import Collect, OnEpisode, RolloutResult
-from agent_r1_core.rollout.services import EpisodeServices
+from agent_r1_core.rollout.plan import OnEpisode, RolloutRequest
+from agent_r1_core.rollout.result import Collect, RolloutResult
 from agent_r1_core.rollout.settings import RolloutSettings, ToolReward, WeightedReward
 
 __all__ = [

@@ -10,26 +10,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from agent_r1_core.chat import ChatTokenizer, DriftGuard
-from agent_r1_core.contracts.engine import Engine, Request
+from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core.contracts.engine import Engine, Generation, Request
 from agent_r1_core.errors import ConfigError, ModelError, PluginError, describe_error
-from agent_r1_core.rollout.branching import play_in_waves
 from agent_r1_core.rollout.demonstration import BadDemonstration
-from agent_r1_core.rollout.episode import Episode, PromptTooLong
-from agent_r1_core.rollout.plan import EpisodePlan, RolloutRequest, plan_episodes
-from agent_r1_core.rollout.result import CallCounts, OnEpisode, RolloutResult
-from agent_r1_core.rollout.scoring import Scorer
-from agent_r1_core.rollout.services import EpisodeServices
+from agent_r1_core.rollout.episode import Episode, EpisodeServices, PromptTooLong
+from agent_r1_core.rollout.plan import EpisodePlan, OnEpisode, OnFinished, RolloutRequest, play_request
+from agent_r1_core.rollout.result import RolloutResult
 from agent_r1_core.rollout.settings import RolloutSettings
-from agent_r1_core.rollout.world import ToolTexts
 from agent_r1_core.tools.threads import ThreadPool, TooManyLeft, as_ordinary
 from agent_r1_core.tools.tool_counts import ToolCounts
-from agent_r1_core.trajectory import Trajectory
 
 _LOG = logging.getLogger(__name__)
 _FATAL = (ConfigError, ModelError, PluginError, TooManyLeft)
@@ -47,11 +42,9 @@ class Collector:
         self.frozen = frozen
         self.tokenizer = tokenizer
         self.settings = settings
-        self._threads = threads = ThreadPool(settings.max_episodes * 2)
-        scorer = Scorer(settings.rewards, threads, settings.rewarding_tools())
-        guard, texts = DriftGuard(settings.model, tokenizer), ToolTexts(tokenizer, settings.tool_format)
-        self._shared = EpisodeServices(settings, tokenizer, scorer, guard, threads, texts)
-        self._told = CallCounts()
+        self._threads = ThreadPool(settings.max_episodes * 2)
+        self._shared = EpisodeServices.of(settings, tokenizer, self._threads)
+        self._told = ToolCounts()
         """The calls that results have reported: where rollouts overlap, one of them counts each call."""
         self._slots: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
 
@@ -62,21 +55,12 @@ class Collector:
             ConfigError, ModelError, PluginError: a problem that no retry can solve, DriftError among them.
         """
         begun = time.perf_counter()
-        plans, finished = plan_episodes(request, self.settings.seed), dict[int, Trajectory]()
-
-        def keep(plan: EpisodePlan, trajectory: Trajectory) -> None:
-            finished[plan.index] = trajectory
-            if on_episode is not None:
-                on_episode(trajectory)
-
-        await play_in_waves(request, plans, finished, lambda wave: self.play(wave, keep, request.greedy))
-        episodes = [finished[plan.index] for plan in plans]
+        play = partial(self.play, greedy=request.greedy)
+        episodes = await play_request(request, self.settings.seed, play, on_episode)
         told, self._told = self._told, self.counts()
         return RolloutResult.of(request, episodes, time.perf_counter() - begun, self._told - told)
 
-    async def play(
-        self, plans: Sequence[EpisodePlan], on_finished: Callable[[EpisodePlan, Trajectory], None], greedy: bool = False
-    ) -> None:
+    async def play(self, plans: Sequence[EpisodePlan], on_finished: OnFinished, greedy: bool = False) -> None:
         """Play episodes; `on_finished` gets the trajectory of each as it ends, failed ones included.
 
         Raises:
@@ -93,9 +77,10 @@ class Collector:
             self._slots = loop, asyncio.Semaphore(self.settings.max_episodes)
         return self._slots[1]
 
-    def counts(self) -> CallCounts:
-        tools = self.settings.tools.counts if self.settings.tools is not None else ToolCounts()
-        return CallCounts(tools, self._threads.hung)
+    def counts(self) -> ToolCounts:
+        """Calls of tools so far; what is hung counts those of environments and rewards, too."""
+        tools = self.settings.tools.counts
+        return replace(tools, hung=tools.hung + self._threads.hung)
 
     def close(self) -> None:
         """Let idle threads end."""
@@ -112,7 +97,7 @@ class _Rollout:
     slots: asyncio.Semaphore
     """Of the collector: calls that overlap share them."""
     plans: Sequence[EpisodePlan]
-    on_finished: Callable[[EpisodePlan, Trajectory], None]
+    on_finished: OnFinished
 
     async def play_freely(self) -> None:
         """Play every episode in an asyncio task of its own, `max_episodes` at once."""
@@ -153,16 +138,11 @@ class _Rollout:
 
     async def _play_round(self, episodes: list[Episode]) -> None:
         """Play one turn of every episode: their requests are admitted together, then the environments answer."""
-        requests: list[tuple[Episode, Request]] = []
-        for episode in episodes:
-            request = episode.request() if episode.error is None else None
-            if request is not None:
-                requests.append((episode, request))
+        sound = [episode for episode in episodes if episode.error is None]
+        requests = [(one, request) for one in sound if (request := one.request()) is not None]
         asked = [(episode, request) for episode, request in requests if not episode.scripted]
         shown = [pair for pair in requests if pair[0].scripted]
         await _run_all([self._fail_on_error(episode, episode.follow_script(request)) for episode, request in shown])
-        if not asked:
-            return
         own = [pair for pair in asked if not pair[0].frozen]
         others = [pair for pair in asked if pair[0].frozen]
         for engine, pairs in ((self.engine, own), (self.frozen, others)):
@@ -198,12 +178,16 @@ class _Rollout:
 
     async def _drive(self, episode: Episode) -> None:
         await episode.start()
-        while (request := episode.request()) is not None:
-            if episode.scripted:
-                await episode.follow_script(request)
-            else:
-                engine = _there(self.frozen) if episode.frozen else self.engine
-                await episode.take(request, await episode.ahead.generation(request, engine.generate))
+        ahead = _Ahead(episode)
+        try:
+            while (request := episode.request()) is not None:
+                if episode.scripted:
+                    await episode.follow_script(request)
+                else:
+                    engine = _there(self.frozen) if episode.frozen else self.engine
+                    await episode.take(request, await ahead.generation(request, engine.generate))
+        finally:
+            await ahead.close()
 
     async def _fail_on_error(self, episode: Episode, coroutine: Coroutine[Any, Any, None]) -> None:
         """Await the coroutine; an exception fails the episode, unless no retry can help against it."""
@@ -234,6 +218,55 @@ class _Rollout:
                 await close()
             except Exception as error:
                 _LOG.warning("the %s of episode %s could not be closed: %s", what, episode.key, describe_error(error))
+
+
+class _Ahead:
+    """The generations of one episode, which begin before their turn where the environment knows already what it will
+    show.
+
+    Actions are taken one after the other, in the order in which the environment shows its observations, so that a
+    trajectory does not depend on which generation ends first. Only their generations overlap: what `ToolEnv.ahead`
+    announces is asked of the engine at once, and its generation is used where the very same request comes up.
+    """
+
+    def __init__(self, episode: Episode) -> None:
+        self._episode = episode
+        self._begun: dict[Request, asyncio.Future[Generation]] = {}
+
+    async def generation(
+        self, request: Request, generate: Callable[[Request], Coroutine[Any, Any, Generation]]
+    ) -> Generation | None:
+        """The generation of the request whose turn it is; None where the environment calls it off before, which cancels
+        it. Those that are announced meanwhile begin."""
+        world = self._episode.world
+        if world.only_answers:
+            return await generate(request)
+        generating = self._begun.pop(request, None) or asyncio.ensure_future(generate(request))
+        leaving = asyncio.ensure_future(world.abandoned())
+        announced = asyncio.ensure_future(world.ahead())
+        try:
+            while True:
+                waiting: list[asyncio.Future[Any]] = [generating, leaving, announced]
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                if generating.done() or leaving.done():
+                    return generating.result() if generating.done() else leaving.result()
+                following = await self._episode.request_ahead(announced.result())
+                if following is not None and following not in self._begun:
+                    self._begun[following] = asyncio.ensure_future(generate(following))
+                announced = asyncio.ensure_future(world.ahead())
+        finally:
+            await _cancel((generating, leaving, announced))
+
+    async def close(self) -> None:
+        """Cancel what has begun and whose turn did not come."""
+        begun, self._begun = self._begun, {}
+        await _cancel(begun.values())
+
+
+async def _cancel(tasks: Iterable[asyncio.Future[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _there(engine: Engine | None) -> Engine:

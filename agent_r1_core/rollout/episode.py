@@ -10,21 +10,43 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from agent_r1_core.chat import Conversation
+from agent_r1_core.chat import ChatTokenizer, Conversation, DriftGuard
 from agent_r1_core.contracts.context import SummaryRequest
 from agent_r1_core.contracts.engine import Generation, Request, context_digest
 from agent_r1_core.contracts.env import Action, EnvServices, Observation, Outcome, RequestOptions, Step
 from agent_r1_core.errors import EpisodeError, describe_error
-from agent_r1_core.rollout.ahead import Ahead
 from agent_r1_core.rollout.demonstration import BadDemonstration, Demonstration
 from agent_r1_core.rollout.episode_context import EpisodeContext
 from agent_r1_core.rollout.plan import EpisodePlan
 from agent_r1_core.rollout.player import Player
-from agent_r1_core.rollout.services import EpisodeServices
-from agent_r1_core.rollout.world import Described, EpisodeTools, World, recorded
+from agent_r1_core.rollout.scoring import Scorer
+from agent_r1_core.rollout.settings import RolloutSettings
+from agent_r1_core.rollout.world import Described, EpisodeTools, ToolTexts, World, recorded
 from agent_r1_core.seeds import derive_seed
+from agent_r1_core.tools.threads import ThreadPool
 from agent_r1_core.trajectory import EndStatus, Message, Trajectory, Turn
+
+
+@dataclass(frozen=True)
+class EpisodeServices:
+    """What the episodes of one rollout share."""
+
+    settings: RolloutSettings
+    tokenizer: ChatTokenizer
+    scorer: Scorer
+    guard: DriftGuard
+    threads: ThreadPool
+    tool_texts: ToolTexts
+    greedy: bool = False
+
+    @classmethod
+    def of(cls, settings: RolloutSettings, tokenizer: ChatTokenizer, threads: ThreadPool) -> EpisodeServices:
+        """What the settings ask for; raises as `Scorer`."""
+        scorer = Scorer(settings.rewards, threads, settings.rewarding_tools())
+        guard, texts = DriftGuard(settings.model, tokenizer), ToolTexts(tokenizer, settings.tool_format)
+        return cls(settings, tokenizer, scorer, guard, threads, texts)
 
 
 class PromptTooLong(EpisodeError):
@@ -48,12 +70,13 @@ class Episode:
         self._started = self._ended = False
         self._players: dict[int, Player] = {}
         self._described: Described = [], ""
-        self._world = World(shared.settings, shared.threads, self.key)
-        self.ahead = Ahead(self._world, self._request_ahead)
-        """Its generations, where it is played freely."""
+        self.turn: Turn
+        """The last action, whoever took it."""
+        self.observation = Observation()
+        """What the environment showed last."""
+        self.world = World(shared.settings, shared.threads, self.key)
         self._begun = time.perf_counter()
-        runner = shared.settings.tools
-        self._tools = EpisodeTools(runner, self.key, plan.task, plan.seed) if runner is not None else None
+        self._tools = EpisodeTools(shared.settings.tools, self.key, plan.task, plan.seed)
 
     async def start(self) -> None:
         """Make the environment and read its first observation.
@@ -66,16 +89,17 @@ class Episode:
         if shown is not None:
             self._demonstration = Demonstration(task, shown, self._shared.tokenizer, settings.tool_format)
         services = EnvServices(
-            tools=settings.tools.tools if settings.tools is not None else {},
+            tools=settings.tools.tools,
             tool_format=settings.tool_format,
             call_tools=self._demonstration.answer if self._demonstration and shown == "file" else self._tools,
             decode=self._shared.tokenizer.decode,
             rng=random.Random(derive_seed(self.trajectory.seed, "env")),
         )
         await self._shared.threads.wait_for_room()
-        world = self._world
+        world = self.world
         self._described = await world.make(services, self._shared.tool_texts)
-        if not await self._show(await world.reset(task)):
+        self.observation = await world.reset(task)
+        if not await self._show(self.observation):
             examples = self._player.trajectory.examples
             more = f" with {examples} examples before it" if examples else ""
             raise PromptTooLong(
@@ -90,7 +114,7 @@ class Episode:
         context = self._player.context
         return self._asking(self._player.conversation.context, context.shown.request, context.summary)
 
-    async def _request_ahead(self, announced: Observation) -> Request | None:
+    async def request_ahead(self, announced: Observation) -> Request | None:
         """The request that an announced observation will become; None where that is not known."""
         if announced.player not in self._players or self._players[announced.player] is not self._player:
             return None
@@ -105,8 +129,8 @@ class Episode:
             sampling = sampling.greedy()
         own, repeated = self._plan.sampling_seed, self._repeats
         seed = self.trajectory.seed if own is None or repeated else own
-        room, number = self._world.max_tokens - len(context), sum(len(one.sampled) for one in self._players.values())
-        stop_strings = self._world.stop_strings if summary is None else ()
+        room, number = self.world.max_tokens - len(context), sum(len(one.sampled) for one in self._players.values())
+        stop_strings = self.world.stop_strings if summary is None else ()
         if summary is not None:
             sampling = sampling.model_copy(update={"max_new_tokens": summary.max_tokens})
         elif asked is not None:
@@ -125,11 +149,6 @@ class Episode:
     def keys(self) -> list[str]:
         """Those of its requests: an engine knows each player as an episode of its own."""
         return [player.key for player in self._players.values()]
-
-    @property
-    def turn(self) -> Turn:
-        """The last action, whoever took it."""
-        return self._turn
 
     @property
     def frozen(self) -> bool:
@@ -176,12 +195,11 @@ class Episode:
         if not self._started:
             raise EpisodeError(f"episode {self.key} got an action before its start; call start() first")
         if generation is None:
-            await self._withdraw(await self._world.step(Action("", abandoned=True)))
+            await self._withdraw(await self.world.step(Action("", abandoned=True)))
         else:
             context = self._player.context
-            self._turn = turn = self._player.record(request, generation)
-            if self._tools is not None:
-                self._tools.begin_turn(turn)
+            self.turn = turn = self._player.record(request, generation)
+            self._tools.begin_turn(turn)
             if context.summary is None:
                 await self._step(turn, request, generation)
             elif not await context.go_on_from(context.summary, turn):
@@ -208,12 +226,10 @@ class Episode:
         """Record the episode's time, close the environment, and have the tools release the episode."""
         for trajectory in (self.trajectory, *self.trajectory.others):
             trajectory.seconds = time.perf_counter() - self._begun
-        await self.ahead.close()
         try:
-            await self._world.close()
+            await self.world.close()
         finally:
-            if self._tools is not None:
-                await self._tools.release()
+            await self._tools.release()
 
     def _new_trajectory(self, player: int = 0) -> Trajectory:
         plan = self._plan
@@ -241,12 +257,11 @@ class Episode:
 
     def _join(self, first: Observation) -> Player:
         """A player who has not read anything yet; the examples of the run stand before the task."""
-        number, settings, world = first.player, self._settings, self._world
+        number, settings = first.player, self._settings
         trajectory = self._new_trajectory(number) if number else self.trajectory
         conversation = Conversation(self._shared.tokenizer, *self._described)
         trajectory.segments = conversation.segments
-        describe = self._shared.tool_texts.describe
-        context = EpisodeContext(conversation, settings.context, world.max_tokens, world.lane, world.call, describe)
+        context = EpisodeContext(conversation, settings.context, self.world, self._shared.tool_texts)
         examples = settings.examples
         if examples is not None:
             chosen = examples.before(trajectory.task, first.messages)
@@ -263,7 +278,7 @@ class Episode:
         for _, player in played:
             self._shared.guard.check_trajectory(player.trajectory, player.sampled)
             first, hinted = player.trajectory.segments[0], player.trajectory.hinted
-            if len(hinted) + len(first.ids) - first.prompt_length > self._world.max_tokens:
+            if len(hinted) + len(first.ids) - first.prompt_length > self.world.max_tokens:
                 player.trajectory.hinted = []
             await self._shared.scorer.score_episode(player.trajectory)
         self.trajectory.others = tuple(player.trajectory for _, player in played[1:])
@@ -279,9 +294,8 @@ class Episode:
             prompt_tokens=len(request.ids),
         )
         await self._shared.threads.wait_for_room()
-        step = await self._world.step(action)
-        if self._tools is not None:
-            self._tools.end_turn()
+        step = await self.world.step(action)
+        self._tools.end_turn()
         if step.withdrawn:
             self._player.sampled.pop(), self._player.trajectory.turns.pop()
             return await self._withdraw(step)
@@ -305,7 +319,7 @@ class Episode:
 
     async def _advance(self, step: Step) -> None:
         """Continue with the new observation, or end: by the environment, by its outer limit, or by a budget."""
-        observation = step.observation
+        self.observation = observation = step.observation
         for number, outcome in step.others.items():
             if number in self._players:
                 self._players[number].credit(outcome)
@@ -315,7 +329,7 @@ class Episode:
             await self._end(EndStatus.TERMINATED, "answer" if step.answer is not None else "env", observation)
         elif step.truncated:
             await self._end(EndStatus.TRUNCATED, "env", observation, bootstrap=True)
-        elif len(turns) >= self._world.max_turns:
+        elif len(turns) >= self.world.max_turns:
             self._player = self._players[observation.player]
             await self._end(EndStatus.TRUNCATED, "max_turns", observation)
         elif not await self._show(observation):

@@ -5,7 +5,7 @@ What a strategy chooses becomes plain data: a fault is a sentence, not a crash (
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -16,8 +16,8 @@ from agent_r1_core.contracts.context import ContextStrategy, Exchange, History, 
 from agent_r1_core.contracts.env import Observation
 from agent_r1_core.errors import DriftError, EpisodeError, ModelError
 from agent_r1_core.rollout.env_checks import message_of
+from agent_r1_core.rollout.world import ToolTexts, World
 from agent_r1_core.tools.plain import Plain, Unfit, is_plain, shown, stored
-from agent_r1_core.tools.threads import Lane
 from agent_r1_core.trajectory import Message, Turn
 
 _NOTHING = "(nothing)"
@@ -27,18 +27,11 @@ class EpisodeContext:
     """Shows observations to the policy. Each method returns False, with nothing changed, where they do not fit."""
 
     def __init__(
-        self,
-        conversation: Conversation,
-        strategy: ContextStrategy | None,
-        max_tokens: int,
-        lane: Lane,
-        call: Callable[..., Awaitable[Any]],
-        describe: Callable[[Any], tuple[list[dict[str, Any]], str]],
+        self, conversation: Conversation, strategy: ContextStrategy | None, world: World, tool_texts: ToolTexts
     ) -> None:
         """Begin with an empty conversation; without a strategy the policy reads everything.
 
-        What takes long runs in `lane`; `call` calls a method of the strategy within the episode's time-out; `describe`
-        gives the tools of a request as the template takes them.
+        `world` has the episode's budget, calls the strategy within its time-out, and has a thread for what takes long.
         """
         self.conversation = conversation
         self.examples: list[Message] = []
@@ -50,10 +43,9 @@ class EpisodeContext:
         self.added: list[Message] = []
         """What of it the environment did not say: the examples, the prompt for a summary, or the summary."""
         self._strategy = strategy
-        self._max_tokens = max_tokens
-        self._lane = lane
-        self._call = call
-        self._describe = describe
+        self._world = world
+        self._tool_texts = tool_texts
+        self._max_tokens = world.max_tokens
         self._opening: int | None = None
         """How many messages the conversation began with: the first observation, and the examples."""
         self._state_key: str | None = None
@@ -71,7 +63,8 @@ class EpisodeContext:
         if self._strategy is None or seen.new_context or self._opening is None:
             return await self._begin(seen)
         history = self._history(seen.messages)
-        chosen = await self._call(self._strategy.next_context, history, convert=partial(choice_of, history=history))
+        choice = partial(choice_of, history=history)
+        chosen = await self._world.call(self._strategy.next_context, history, convert=choice)
         if not isinstance(chosen, SummaryRequest):
             return await self._rewrite(chosen, seen)
         asked: list[Message] = [*seen.messages, {"role": "user", "content": chosen.prompt}]
@@ -134,7 +127,7 @@ class EpisodeContext:
     async def _observed(self, observe: Callable[..., Any], seen: Observation) -> Any:
         """What `Conversation.observe`, or its preview, says of an observation."""
         messages = self._messages(seen)
-        tools = self._describe(seen.request.tools) if seen.request is not None else None
+        tools = self._tool_texts.describe(seen.request.tools) if seen.request is not None else None
         job = partial(observe, messages, self._max_tokens - 1, seen.new_context, seen.continues, tools)
         return await self._run(job, messages)
 
@@ -180,7 +173,7 @@ class EpisodeContext:
 
     async def _run(self, job: Callable[[], Any], messages: Sequence[Message]) -> Any:
         """Render messages; in this episode's own thread where that takes long."""
-        return job() if self.conversation.is_quick(messages) else await self._lane.run(job)
+        return job() if self.conversation.is_quick(messages) else await self._world.lane.run(job)
 
 
 def choice_of(chosen: Any, history: History) -> list[Message] | SummaryRequest:

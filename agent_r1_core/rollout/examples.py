@@ -82,18 +82,15 @@ def _written(action: DemonstratedAction, tool_format: ToolFormat | None, where: 
     """The text of an action, and the names of the tools that it calls."""
     try:
         text, calls = written_action(action, tool_format, where)
+        if len(action.answers) != len(calls):
+            raise BadDemonstration(
+                f"{where} makes {len(calls)} calls, and {len(action.answers)} tool messages follow; give each call one"
+            )
+        strange = next((reply["role"] for reply in action.replies if reply["role"] not in ("tool", "user")), None)
+        if strange is not None:
+            raise BadDemonstration(f"a message of the role {strange!r:.40} follows {where}; use tool and user")
     except BadDemonstration as error:
         raise ConfigError(f"env.examples cannot be shown: {error}") from None
-    if len(action.answers) != len(calls):
-        raise ConfigError(
-            f"env.examples cannot be shown: {where} makes {len(calls)} calls, and {len(action.answers)} tool messages "
-            "follow; give each call one"
-        )
-    strange = next((reply["role"] for reply in action.replies if reply["role"] not in ("tool", "user")), None)
-    if strange is not None:
-        raise ConfigError(
-            f"env.examples cannot be shown: a message of the role {strange!r:.40} follows {where}; use tool and user"
-        )
     return text, iter([call.name for call in calls])
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from agent_r1_core.contracts.score import DeclaredScore, ScoreFn, bounds_problem
 from agent_r1_core.rollout.scoring import TooSlow, call_score, number
-from agent_r1_core.tools.calling import Caller
 from agent_r1_core.tools.plain import Unfit
 from agent_r1_core.tools.threads import ThreadPool, TooManyLeft
 from agent_r1_core.trajectory import EndStatus, Trajectory
@@ -28,12 +27,12 @@ class Measurer:
     def __init__(self, scores: Mapping[ScoreFn, float] = MappingProxyType({})) -> None:
         """Measure these scores; each has so many seconds for an episode."""
         self._timeouts = dict(scores)
-        self._callers = [(score, Caller(ThreadPool(AT_ONCE))) for score in scores]
+        self._threads = {score: ThreadPool(AT_ONCE) for score in scores}
 
     @property
     def declared(self) -> Mapping[str, DeclaredScore]:
         """What the scores mean, by name."""
-        return {score.name: score.declared for score, _ in self._callers}
+        return {score.name: score.declared for score in self._timeouts}
 
     async def measure(self, trajectories: Sequence[Trajectory]) -> tuple[list[dict[str, float]], list[str]]:
         """The scores of each episode by name, none of one that failed; and a sentence for each score that episodes
@@ -41,8 +40,8 @@ class Measurer:
         measured: list[dict[str, float]] = [{} for _ in trajectories]
         asked = [place for place, one in enumerate(trajectories) if one.status != EndStatus.FAILED]
         faults: list[str] = []
-        for score, caller in self._callers:
-            values = await self._values(score, caller, [trajectories[place] for place in asked])
+        for score in self._timeouts:
+            values = await self._values(score, [trajectories[place] for place in asked])
             broken = [(place, value) for place, value in zip(asked, values, strict=True) if isinstance(value, str)]
             if broken:
                 place, why = broken[0]
@@ -55,12 +54,10 @@ class Measurer:
 
     def close(self) -> None:
         """Let idle threads end."""
-        for _, caller in self._callers:
-            caller.threads.close()
+        for threads in self._threads.values():
+            threads.close()
 
-    async def _values(
-        self, score: ScoreFn, caller: Caller, trajectories: Sequence[Trajectory]
-    ) -> list[float | str | None]:
+    async def _values(self, score: ScoreFn, trajectories: Sequence[Trajectory]) -> list[float | str | None]:
         """The score of each episode; a text says why there is none."""
         slots, slow, given_up = asyncio.Semaphore(AT_ONCE), 0, ""
 
@@ -70,7 +67,7 @@ class Measurer:
                 if slow >= MOST_SLOW or given_up:
                     return given_up or f"it took too long for {slow} episodes before"
                 try:
-                    found: float | str | None = await self._value(score, caller, trajectory)
+                    found: float | str | None = await self._value(score, trajectory)
                 except TooSlow as error:
                     slow += 1
                     return f"it {error}"
@@ -84,10 +81,11 @@ class Measurer:
 
         return await asyncio.gather(*map(value, trajectories))
 
-    async def _value(self, score: ScoreFn, caller: Caller, trajectory: Trajectory) -> float | None:
+    async def _value(self, score: ScoreFn, trajectory: Trajectory) -> float | None:
         """The score of an episode; raises Unfit if it gives none within its time and bounds."""
         function, name, timeout = partial(score.score, trajectory), f"score {score.name}", self._timeouts[score]
-        value: float | None = await call_score(caller, function, timeout, name=name, convert=_number_or_none)
+        threads = self._threads[score]
+        value: float | None = await call_score(threads, function, timeout, name=name, convert=_number_or_none)
         problem = None if value is None else bounds_problem(value, score.declared.bounds)
         if problem is not None:
             raise Unfit(problem)

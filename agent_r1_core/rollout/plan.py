@@ -1,18 +1,20 @@
 """RolloutRequest, what a trainer, an evaluation or a command asks to play; and its episodes, an EpisodePlan each.
 
-A plan is the same wherever and however often it is played.
+A plan is the same wherever and however often it is played. Branches repeat the first actions of another episode of
+their group, and go on by themselves; they are played when those that they branch off from have ended (Tree-GRPO, arXiv
+2509.21240, with one round).
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 
-from agent_r1_core.contracts.engine import Generation
+from agent_r1_core.contracts.engine import Generation, context_digest
 from agent_r1_core.seeds import derive_seed
-from agent_r1_core.trajectory import EndStatus, Group, ObservationSource, Task, Trajectory
+from agent_r1_core.trajectory import EndStatus, Group, ObservationSource, Task, Trajectory, Turn
 
 _NAMED = re.compile(r"\{(\w+)\}")
 
@@ -97,6 +99,62 @@ def _hint(hint: str, task: Task) -> str | None:
     known = {name: str(value) for name, value in told.items() if value not in (None, "")}
     named = _NAMED.findall(hint)
     return _NAMED.sub(lambda found: known[found[1]], hint) if all(name in known for name in named) else None
+
+
+OnEpisode = Callable[[Trajectory], None]
+"""Called with each episode as it ends, failed ones included."""
+OnFinished = Callable[[EpisodePlan, Trajectory], None]
+"""The same, with its plan."""
+
+
+async def play_request(
+    request: RolloutRequest,
+    seed: int,
+    play: Callable[[Sequence[EpisodePlan], OnFinished], Awaitable[None]],
+    on_episode: OnEpisode | None = None,
+) -> list[Trajectory]:
+    """The episodes of a request in the order of its plans: `play` plays those that begin at the start, then those that
+    branch off from them.
+
+    Args:
+        seed: of the run.
+    """
+    plans, finished = plan_episodes(request, seed), dict[int, Trajectory]()
+
+    def keep(plan: EpisodePlan, trajectory: Trajectory) -> None:
+        finished[plan.index] = trajectory
+        if on_episode is not None:
+            on_episode(trajectory)
+
+    branches = [plan for plan in plans if request.trees and plan.sample >= request.trees and not plan.baseline]
+    later = {plan.index for plan in branches}
+    await play([plan for plan in plans if plan.index not in later], keep)
+    if branches:
+        stems = (finished[plan.index - plan.sample + plan.sample % request.trees] for plan in branches)
+        await play([branched(plan, stem) for plan, stem in zip(branches, stems, strict=True)], keep)
+    return [finished[plan.index] for plan in plans]
+
+
+def branched(plan: EpisodePlan, stem: Trajectory) -> EpisodePlan:
+    """The plan of an episode that repeats the first turns of `stem`, at least one and all but the last at most, as its
+    seed says. Where there are none (`stem` failed, has a single turn, or several players) it stays as it is."""
+    if stem.status is EndStatus.FAILED or stem.others or len(stem.turns) < 2:
+        return plan
+    turns = stem.turns[: 1 + derive_seed(plan.seed, "branch") % (len(stem.turns) - 1)]
+    script = tuple(_generation(stem, turn) for turn in turns)
+    return replace(plan, seed=stem.seed, branched_from=stem.sample, sampling_seed=plan.seed, script=script)
+
+
+def _generation(stem: Trajectory, turn: Turn) -> Generation:
+    """What an engine gave for a turn."""
+    segment, span = stem.segments[turn.segment], slice(turn.start, turn.stop)
+    return Generation(
+        ids=tuple(segment.ids[span]),
+        logprobs=tuple(segment.logprobs[span]),
+        finish="length" if turn.finish == "length" else "stop",
+        context=context_digest(segment.ids[: turn.start]),
+        versions=turn.versions,
+    )
 
 
 def group_episodes(request: RolloutRequest, episodes: Sequence[Trajectory]) -> list[Group]:

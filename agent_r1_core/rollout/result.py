@@ -12,24 +12,9 @@ from typing import Any
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.rollouts import episode_metrics, reward_metrics, spread_metrics
 from agent_r1_core.metrics.tally import tallies
-from agent_r1_core.rollout.plan import RolloutRequest, group_episodes
+from agent_r1_core.rollout.plan import OnEpisode, RolloutRequest, group_episodes
 from agent_r1_core.tools.tool_counts import ToolCounts
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory
-
-
-@dataclass(frozen=True)
-class CallCounts:
-    """Calls that a collector has made."""
-
-    tools: ToolCounts = field(default_factory=ToolCounts)
-    hung: int = 0
-    """Calls of environments and rewards that were given up."""
-
-    def __add__(self, other: CallCounts) -> CallCounts:
-        return CallCounts(self.tools + other.tools, self.hung + other.hung)
-
-    def __sub__(self, other: CallCounts) -> CallCounts:
-        return CallCounts(self.tools - other.tools, self.hung - other.hung)
 
 
 @dataclass(frozen=True)
@@ -43,16 +28,15 @@ class RolloutResult:
     seconds: float = 0.0
     """Wall time."""
     tools: ToolCounts = field(default_factory=ToolCounts)
-    hung: int = 0
-    """Calls of environments and rewards that were given up."""
+    """Calls of tools; what is hung counts those of environments and rewards, too."""
 
     @classmethod
     def of(
-        cls, request: RolloutRequest, episodes: Sequence[Trajectory], seconds: float, counts: CallCounts
+        cls, request: RolloutRequest, episodes: Sequence[Trajectory], seconds: float, tools: ToolCounts
     ) -> RolloutResult:
         """The result of a request whose episodes, in the order of its plans, have ended."""
         dropped = [episode for episode in episodes if episode.status is EndStatus.FAILED]
-        return cls(group_episodes(request, episodes), dropped, seconds, counts.tools, counts.hung)
+        return cls(group_episodes(request, episodes), dropped, seconds, tools)
 
     @property
     def trajectories(self) -> list[Trajectory]:
@@ -85,7 +69,7 @@ class RolloutResult:
             metric.ROLLOUT_FAILED: float(len(self.dropped)),
             metric.ROLLOUT_RETRIES: float(self._retries(each)),
             metric.ROLLOUT_MIXED_GROUPS: float(self._mixed_groups(each.versions, spans)),
-            metric.ROLLOUT_HUNG: float(self.tools.hung + self.hung),
+            metric.ROLLOUT_HUNG: float(self.tools.hung),
             **self._speed(each),
             **self.tools.metrics(),
             **episode_metrics(each),
@@ -122,7 +106,6 @@ class RolloutResult:
             self.dropped + other.dropped,
             self.seconds + other.seconds,
             self.tools + other.tools,
-            self.hung + other.hung,
         )
 
 
@@ -138,7 +121,5 @@ def _branch_metrics(each: Any) -> dict[str, float]:
     }
 
 
-OnEpisode = Callable[[Trajectory], None]
-"""Called with each episode as it ends, failed ones included."""
 Collect = Callable[[RolloutRequest, OnEpisode | None], Awaitable[RolloutResult]]
 """Plays a request."""

@@ -1,23 +1,31 @@
-"""Scores turns and episodes; a reward that raises, hangs or leaves its range fails the episode (LAW 5)."""
+"""Scores turns and episodes; a reward that raises, hangs or leaves its range fails the episode (LAW 5).
+
+Rewards that compare the episodes of one task score whole groups; one that breaks fails the group.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from agent_r1_core.contracts.reward import NotedScore, RewardFn, allowed, in_range
+from agent_r1_core.contracts.reward import NotedScore, RewardFn, SamplingPolicy, allowed, in_range
 from agent_r1_core.errors import ConfigError, EpisodeError, LearnerLost, describe_error
+from agent_r1_core.rollout.result import RolloutResult
 from agent_r1_core.rollout.settings import ToolReward, WeightedReward
-from agent_r1_core.tools.calling import Caller
-from agent_r1_core.tools.plain import Unfit, number_of, plain, shown
+from agent_r1_core.tools.calling import call_within
+from agent_r1_core.tools.plain import Unfit, number_of, plain, shown, stored
 from agent_r1_core.tools.threads import CallTimeout, ThreadPool
-from agent_r1_core.trajectory import Trajectory, Turn
+from agent_r1_core.trajectory import EndStatus, Group, Trajectory, Turn
 
 RESERVED = ("env", "mean")
 """Names in records and metrics for the environment's own reward and for the return."""
 Note = dict[str, Any]
 """What a reward says of a score."""
+_AT_ONCE = 16
+"""Groups that are scored in threads at a time."""
 
 
 class Scorer:
@@ -43,7 +51,7 @@ class Scorer:
         if taken:
             raise ConfigError(f"a reward is named {taken[0]!r}, which means something else in metrics; rename it")
         self._rewards = list(rewards)
-        self._caller = Caller(threads)
+        self._threads = threads
 
     async def score_turn(self, turn: Turn, trajectory: Trajectory) -> None:
         """Add every process reward to the turn: unweighted in `rewards`, weighted in `reward`. `rewards` already holds
@@ -78,12 +86,85 @@ class Scorer:
         self, weighted: WeightedReward, function: Callable[[], Any], trajectory: Trajectory
     ) -> tuple[float, Note]:
         reward, timeout = weighted.reward, weighted.timeout
-        where = f"reward {reward.name} of episode {trajectory.id}"
+        name = f"reward {reward.name}"
         try:
-            score, note = await call_score(self._caller, function, timeout, name=f"reward {reward.name}", convert=noted)
+            score, note = await call_score(self._threads, function, timeout, name=name, convert=noted)
             return checked(score, reward), note
         except Unfit as unfit:
-            raise EpisodeError(f"{where} {unfit}") from unfit.__cause__
+            raise EpisodeError(f"{name} of episode {trajectory.id} {unfit}") from unfit.__cause__
+
+
+class GroupScorer:
+    """Applies the rewards of scope `group` to finished rollouts.
+
+    Args:
+        policy: the one that sampled, for rewards that ask it; None: none of them does.
+    """
+
+    def __init__(self, rewards: Sequence[WeightedReward], policy: SamplingPolicy | None = None) -> None:
+        self._rewards = [weighted for weighted in rewards if weighted.reward.scope == "group"]
+        self._threads = ThreadPool(_AT_ONCE)
+        asking = [weighted.reward for weighted in self._rewards if weighted.reward.asks_policy]
+        for reward in asking:
+            if policy is not None:
+                reward.connect_policy(policy)
+        self.asks_policy = bool(asking)
+        """Whether the learner must be free to answer."""
+
+    async def score(self, rollout: RolloutResult) -> RolloutResult:
+        """The rollout with these rewards added to its episodes, baselines too; a group that cannot be scored has
+        failed.
+
+        Raises:
+            LearnerLost: a reward asked the learner.
+        """
+        if not self._rewards:
+            return rollout
+        before = self._threads.hung
+        if self.asks_policy:  # one learner answers, and no group's time is to hold that of the others
+            scored = [await self._score(group) for group in rollout.groups]
+        else:
+            scored = await asyncio.gather(*map(self._score, rollout.groups))
+        kept = [group for group, good in zip(rollout.groups, scored, strict=True) if good]
+        failed = [one for group, good in zip(rollout.groups, scored, strict=True) if not good for one in _played(group)]
+        tools = replace(rollout.tools, hung=rollout.tools.hung + self._threads.hung - before)
+        return replace(rollout, groups=kept, dropped=[*rollout.dropped, *failed], tools=tools)
+
+    def close(self) -> None:
+        """Let idle threads end."""
+        self._threads.close()
+
+    async def _score(self, group: Group) -> bool:
+        """Add the rewards to the group's episodes, or mark these as failed; whether all went well."""
+        episodes = _played(group)
+        for weighted in self._rewards:
+            try:
+                scores = await self._scores(weighted, episodes)
+            except Unfit as unfit:
+                problem = f"reward {weighted.reward.name} of task {group.task.id} {unfit}"
+                for episode in episodes:
+                    episode.status, episode.reason, episode.answer = EndStatus.FAILED, problem, None
+                return False
+            for episode, score in zip(episodes, scores, strict=True):
+                set_outcome(episode, weighted, *score)
+        return True
+
+    async def _scores(self, weighted: WeightedReward, episodes: Sequence[Trajectory]) -> list[tuple[float, Note]]:
+        def convert(value: Any) -> list[tuple[float, Note]]:
+            if not isinstance(value, list | tuple) or len(value) != len(episodes):
+                raise Unfit(f"gave no list of {len(episodes)} scores; return one for each episode, in their order")
+            return [noted(one) for one in stored(value)]
+
+        reward = weighted.reward
+        function = partial(reward.score_group, episodes)
+        name = f"reward {reward.name}"
+        scores = await call_score(self._threads, function, weighted.timeout, name=name, convert=convert)
+        return [(checked(score, reward), note) for score, note in scores]
+
+
+def _played(group: Group) -> list[Trajectory]:
+    """The episodes of a group, its baseline too."""
+    return [*group.trajectories, *([group.baseline] if group.baseline is not None else [])]
 
 
 def checked(score: float, reward: RewardFn) -> float:
@@ -107,7 +188,7 @@ class TooSlow(Unfit):
 
 
 async def call_score(
-    caller: Caller,
+    threads: ThreadPool,
     function: Callable[[], Any],
     timeout: float,
     *,
@@ -122,9 +203,9 @@ async def call_score(
         TooManyLeft: too many calls that were given up still run.
         LearnerLost: it asked the learner.
     """
-    await caller.threads.wait_for_room()
+    await threads.wait_for_room()
     try:
-        return await caller.call(function, timeout, name=name, convert=convert)
+        return await call_within(threads, function, timeout, name=name, convert=convert)
     except CallTimeout:
         raise TooSlow(f"took longer than {timeout:g} seconds; make it faster, or raise its timeout") from None
     except (Unfit, LearnerLost):

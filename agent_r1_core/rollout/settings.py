@@ -47,8 +47,8 @@ class RolloutSettings:
 
     make_env: Callable[[EnvServices], ToolEnv]
     """Makes the environment of one episode; cheap."""
-    tools: ToolRunner | None = None
-    """Already started; None: there are no tools."""
+    tools: ToolRunner = field(default_factory=lambda: ToolRunner({}))
+    """Already started."""
     tool_format: ToolFormat | None = None
     context: ContextStrategy | None = None
     """What the policy reads; None: everything."""
@@ -72,9 +72,8 @@ class RolloutSettings:
 
     def rewarding_tools(self) -> dict[str, ToolReward]:
         """The tools that give rewards, and what those count."""
-        tools = {} if self.tools is None else self.tools.tools
         return {
             name: self.tool_rewards.get(name, ToolReward())
-            for name, tool in tools.items()
+            for name, tool in self.tools.tools.items()
             if tool.reward_range is not None
         }

@@ -25,7 +25,7 @@ from agent_r1_core.errors import EpisodeError
 from agent_r1_core.rollout.env_checks import observation_of, step_of
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.seeds import derive_seed
-from agent_r1_core.tools.calling import Caller, as_it_is, await_within
+from agent_r1_core.tools.calling import as_it_is, await_within, call_within
 from agent_r1_core.tools.plain import Unfit, plain, shown
 from agent_r1_core.tools.threads import CallTimeout, ThreadPool
 from agent_r1_core.tools.tool_runner import ToolRunner
@@ -129,7 +129,7 @@ class World:
         """The episode's budgets."""
         self.stop_strings: tuple[str, ...] = ()
         self._settings = settings
-        self._caller = Caller(threads)
+        self._threads = threads
         self._episode = episode
         self._timeout = settings.make_timeout
         self._env: ToolEnv | None = None
@@ -157,30 +157,30 @@ class World:
 
     async def reset(self, task: Task) -> Observation:
         """Begin the episode; then ask for the environment's own stop strings, if it has any."""
-        env = self._made
+        env = self.env
         observation: Observation = await self.call(env.reset, task, convert=observation_of)
         if type(env).stop_strings is not ToolEnv.stop_strings:
             self.stop_strings = await self.call(env.stop_strings, convert=_stop_strings)
         return observation
 
     async def step(self, action: Action) -> Step:
-        step: Step = await self.call(self._made.step, action, convert=step_of)
+        step: Step = await self.call(self.env.step, action, convert=step_of)
         return step
 
     @property
     def only_answers(self) -> bool:
         """Whether the environment neither calls requests off nor knows of later ones."""
-        kind = type(self._made)
+        kind = type(self.env)
         return kind.abandoned is ToolEnv.abandoned and kind.ahead is ToolEnv.ahead
 
     async def abandoned(self) -> None:
-        await await_within(self._made.abandoned(), None)
+        await await_within(self.env.abandoned(), None)
 
     async def ahead(self) -> Observation:
         try:
-            return observation_of(await await_within(self._made.ahead(), None))
+            return observation_of(await await_within(self.env.ahead(), None))
         except Unfit as unfit:
-            raise EpisodeError(f"{type(self._made).__name__}.ahead {unfit} (episode {self._episode})") from None
+            raise EpisodeError(f"{type(self.env).__name__}.ahead {unfit} (episode {self._episode})") from None
 
     async def close(self) -> None:
         """Close the environment, if there is one, and give the thread back."""
@@ -203,7 +203,7 @@ class World:
     async def _call(self, name: str, function: Callable[[], Any], convert: Callable[[Any], Any] = as_it_is) -> Any:
         timeout = self._timeout
         try:
-            return await self._caller.call(function, timeout, self.lane, name.removesuffix("()"), convert)
+            return await call_within(self._threads, function, timeout, self.lane, name.removesuffix("()"), convert)
         except CallTimeout:
             if self._env is not None and self._env.overdue:
                 raise EpisodeError(
@@ -215,7 +215,8 @@ class World:
             raise EpisodeError(f"{name} {unfit} (episode {self._episode})") from None
 
     @property
-    def _made(self) -> ToolEnv:
+    def env(self) -> ToolEnv:
+        """The environment; an EpisodeError where there is none yet."""
         if self._env is None:
             raise EpisodeError(f"episode {self._episode} has no environment yet; call start() first")
         return self._env

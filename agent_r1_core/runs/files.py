@@ -15,13 +15,14 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import Any, Generic, TypeVar
-
-from pydantic import TypeAdapter
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from agent_r1_core.contracts.markup import encodable
 from agent_r1_core.errors import NotOpened, RunError
 from agent_r1_core.opening import open_to_write, parse_json, read_bytes
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 T = TypeVar("T")
 TEMPORARY = ".tmp-"
@@ -213,6 +214,8 @@ def _swap(temporary: Path, path: Path) -> None:
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter  # not where a command writes a file before it has anything to check
+
     return TypeAdapter(kind)
 
 

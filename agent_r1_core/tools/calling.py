@@ -1,4 +1,4 @@
-"""Caller: the one way to call a plugin author's function, sync or async, within a time-out (LAW 9).
+"""The one way to call a plugin author's function, sync or async, within a time-out (LAW 9).
 
 An async function runs on the event loop. One that blocks the loop blocks every episode; one that refuses to be
 cancelled is abandoned. What it returns or raises is looked at in a thread, unless it is plain data already.
@@ -32,60 +32,55 @@ def as_it_is(value: Any) -> Any:
     return value
 
 
-class Caller:
-    """Calls async functions on the event loop and others in threads; whatever an author raises becomes an Exception."""
+async def call_within(
+    threads: ThreadPool,
+    function: Callable[[], Any],
+    timeout: float | None = None,
+    lane: Lane | None = None,
+    name: str = "",
+    convert: Callable[[Any], Any] = as_it_is,
+) -> Any:
+    """Call the function, on the event loop if it is async and in a thread else, and return what `convert` makes of its
+    result, or raise its exception; whatever an author raises becomes an Exception.
 
-    def __init__(self, threads: ThreadPool) -> None:
-        self.threads = threads
+    Args:
+        function: takes no arguments; an awaitable that it returns is awaited in the time that is left.
+        timeout: seconds, from when the function starts; None: no limit.
+        lane: the thread for a sync function; None: any thread of the pool.
+        name: what the call is of, for the sentence about calls that were left behind.
+        convert: makes plain data of the result, which may run the author's code, in the same time; what an async
+            function gave just before its time was over is looked at for a second.
 
-    async def call(
-        self,
-        function: Callable[[], Any],
-        timeout: float | None = None,
-        lane: Lane | None = None,
-        name: str = "",
-        convert: Callable[[Any], Any] = as_it_is,
-    ) -> Any:
-        """Call the function and return what `convert` makes of its result, or raise its exception.
+    Raises:
+        CallTimeout: the function did not end in time.
+        RuntimeError: the function cancelled itself, or raised what would end the event loop.
+    """
+    started = time.monotonic()  # as far as nothing runs in a thread
 
-        Args:
-            function: takes no arguments; an awaitable that it returns is awaited in the time that is left.
-            timeout: seconds, from when the function starts; None: no limit.
-            lane: the thread for a sync function; None: any thread of the pool.
-            name: what the call is of, for the sentence about calls that were left behind.
-            convert: makes plain data of the result, which may run the author's code, in the same time; what an
-                async function gave just before its time was over is looked at for a second.
+    def run() -> tuple[Any, bool]:
+        nonlocal started
+        started = time.monotonic()
+        value = function()
+        later = inspect.isawaitable(value)
+        return (value if later else convert(value)), later
 
-        Raises:
-            CallTimeout: the function did not end in time.
-            RuntimeError: the function cancelled itself, or raised what would end the event loop.
-        """
-        started = time.monotonic()  # as far as nothing runs in a thread
+    def left(least: float = 0.0) -> float | None:
+        return None if timeout is None else max(started + timeout - time.monotonic(), least)
 
-        def run() -> tuple[Any, bool]:
-            nonlocal started
-            started = time.monotonic()
-            value = function()
-            later = inspect.isawaitable(value)
-            return (value if later else convert(value)), later
-
-        def left(least: float = 0.0) -> float | None:
-            return None if timeout is None else max(started + timeout - time.monotonic(), least)
-
-        in_thread = partial(_in_thread, self.threads if lane is None else lane, name=name)
-        if inspect.iscoroutinefunction(function):
-            value = function()
-        else:
-            value, later = await in_thread(run, timeout)
-            if not later:
-                return value
-        try:
-            value = await await_within(value, left())
-        except CallTimeout:
-            raise
-        except Exception as error:
-            raise await in_thread(partial(plain_error, error), left(_LOOK_SECONDS)) from None
-        return convert(value) if is_plain(value) else await in_thread(partial(convert, value), left(_LOOK_SECONDS))
+    in_thread = partial(_in_thread, threads if lane is None else lane, name=name)
+    if inspect.iscoroutinefunction(function):
+        value = function()
+    else:
+        value, later = await in_thread(run, timeout)
+        if not later:
+            return value
+    try:
+        value = await await_within(value, left())
+    except CallTimeout:
+        raise
+    except Exception as error:
+        raise await in_thread(partial(plain_error, error), left(_LOOK_SECONDS)) from None
+    return convert(value) if is_plain(value) else await in_thread(partial(convert, value), left(_LOOK_SECONDS))
 
 
 async def _in_thread(threads: ThreadPool | Lane, function: Callable[[], Any], timeout: float | None, name: str) -> Any:

@@ -56,7 +56,7 @@ class ToolCounts:
     by_tool: dict[str, ToolCount] = field(default_factory=dict)
     """Calls of tools that do not exist are counted under the empty name."""
     hung: int = 0
-    """Threads abandoned and processes killed."""
+    """Calls that were given up: threads abandoned, processes killed."""
 
     @property
     def total(self) -> ToolCount:

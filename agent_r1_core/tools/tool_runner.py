@@ -22,7 +22,7 @@ from agent_r1_core.contracts.tool_format import ToolCall, ToolResult
 from agent_r1_core.contracts.toolset import SchemaTool, Toolset
 from agent_r1_core.errors import AgentR1Error, ConfigError, ToolError, describe_error
 from agent_r1_core.tools.answer import call_tool, error_text, facts_of, failure_of, result_of
-from agent_r1_core.tools.calling import Caller, await_within
+from agent_r1_core.tools.calling import await_within, call_within
 from agent_r1_core.tools.corpus_files import CorpusFiles
 from agent_r1_core.tools.isolated import IsolatedTool
 from agent_r1_core.tools.process_state import SharedProcess
@@ -75,7 +75,6 @@ class ToolRunner:
             problem = "holds something for each episode, which isolation: process does not offer; leave it out"
             raise ConfigError(f"tool {name} {problem}")
         self._threads = ThreadPool(max_concurrency * CALLS_PER_EPISODE)
-        self._caller = Caller(self._threads)
         self._shared = SharedProcess()
         self._log: CallLog | None = None
         self._opened: list[Tool] = []
@@ -137,7 +136,7 @@ class ToolRunner:
         """
         timeout = self._timeouts[name]
         try:
-            return await self._caller.call(function, timeout, name=f"tool {name}", convert=convert)
+            return await call_within(self._threads, function, timeout, name=f"tool {name}", convert=convert)
         except CallTimeout:
             problem = f"did not answer within {timeout:g} seconds; make it faster, or raise its timeout"
             raise ToolError(f"tool {name} {problem}") from None
@@ -149,9 +148,8 @@ class ToolRunner:
     async def release(self, name: str, context: ToolContext) -> None:
         """Have a tool release what it holds for an episode; one that fails or hangs costs a warning."""
         try:
-            await self._caller.call(
-                partial(self.tools[name].release, context), self._timeouts[name], name=f"tool {name}"
-            )
+            release = partial(self.tools[name].release, context)
+            await call_within(self._threads, release, self._timeouts[name], name=f"tool {name}")
         except Exception as error:
             _LOG.warning("tool %s did not release episode %s: %s", name, context.episode, describe_error(error))
 
@@ -162,7 +160,7 @@ class ToolRunner:
         while self._opened:
             tool = self._opened.pop()
             try:
-                await self._caller.call(tool.close, CALL_TIMEOUT)
+                await call_within(self._threads, tool.close, CALL_TIMEOUT)
             except Exception as error:
                 _LOG.warning("tool %s could not be closed: %s", tool.name, describe_error(error))
         self._corpora.close()
@@ -170,10 +168,10 @@ class ToolRunner:
 
     async def _open(self, name: str, tool: Tool, resources: ToolResources) -> None:
         try:
-            await self._caller.call(partial(tool.open, resources))
+            await call_within(self._threads, partial(tool.open, resources))
             self._opened.append(tool)
             if isinstance(tool, Toolset):
-                members = await self._caller.call(tool.members)
+                members = await call_within(self._threads, tool.members)
                 self._members[name] = [(member.name, self._wrap(member)) for member in members]
         except AgentR1Error:
             raise

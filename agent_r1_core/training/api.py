@@ -8,26 +8,22 @@ print(run.metrics()[-1]["reward/mean"])
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_r1_core.errors import ComponentLoadError, RunError
-from agent_r1_core.runs.call_log import unfinished_calls
 from agent_r1_core.runs.run import Run
-from agent_r1_core.training.attempts import fit_run, reassemble
+from agent_r1_core.training.attempts import Recorder, resume_run, start_run
 from agent_r1_core.training.progress import default_listener, showing_work
-from agent_r1_core.training.recorder import Recorder
-from agent_r1_core.training.resume import check_plugin_files, check_resumable, finished_run, recorded_plugins
+from agent_r1_core.training.resume import check_plugin_files, finished_run, recorded_plugins
 from agent_r1_core.work.running import run_async, termination_interrupts, trim_memory
 
 if TYPE_CHECKING:
-    from agent_r1_core.assembly.assembly import Assembly
     from agent_r1_core.assembly.site import OpenSite, Site
     from agent_r1_core.config import ResolvedConfig
-    from agent_r1_core.evaluation.evaluate import Evaluation
-    from agent_r1_core.evaluation.evaluator import EvaluationPlan
+    from agent_r1_core.evaluation.evaluator import Evaluation, EvaluationPlan
     from agent_r1_core.evaluation.listener import Listener
     from agent_r1_core.plugins.trust import Trust
 
@@ -138,8 +134,7 @@ def resolve(
             f"{recipe} is not a run, so there is nothing to resume; name a run's directory, or drop --resume"
         )
     # A file of a run, such as its config.yaml, may like the run come from elsewhere.
-    lies_in_a_run = Path(recipe or "").suffix in (".yaml", ".yml") and Run.is_run(Path(recipe or "").parent)
-    own = not lies_in_a_run
+    own = not (Path(recipe or "").suffix in (".yaml", ".yml") and Run.is_run(Path(recipe or "").parent))
     trust = replace(trust, named=trust.named or (own and training and not dry_run), edited=own)
     return load_config(recipe, overrides, plugins=plugins, disabled=disabled, training=training, trust=trust)
 
@@ -172,11 +167,8 @@ def site_of(
         yield site
 
 
-def train_resolved(
-    resolved: ResolvedConfig, *, resume: bool = False, force: bool = False, listener: Listener | None = None
-) -> Run:
+def train_resolved(resolved: ResolvedConfig, *, resume: bool, force: bool, listener: Listener) -> Run:
     """Train as `train` does, from a resolved configuration."""
-    listener = listener if listener is not None else default_listener()
     for warning in resolved.warnings:
         listener.note(warning)
     finished = finished_run(resolved, force) if resume else None
@@ -191,65 +183,10 @@ def train_resolved(
             showing_work(listener),
             site_of(resolved, recorder.note, recorder.fail) as site,
         ):
-            begin = _resume_run if resume else _start_run
+            begin = resume_run if resume else start_run
             return begin(resolved, force, recorder, site)
     finally:
         trim_memory()
-
-
-def _start_run(resolved: ResolvedConfig, force: bool, recorder: Recorder, site: Site) -> Run:
-    """Create the directory once all components exist; remove it if starting fails."""
-    from agent_r1_core.assembly.assembly import assemble
-
-    settings, plugins = resolved.config.run, resolved.registry.to_json()
-    Run.check_free(settings.dir, settings.name, force=force)
-    assembly = assemble(resolved, site=site, note=recorder.note)
-    config = assembly.resolved.dump()
-    recipe = resolved.recipe
-    with Run.create(settings.dir, settings.name, config, plugins, stem=recipe, recipe=recipe, force=force) as run:
-        try:
-            with recorder.recording(run, "started", 0):
-                _keep_parts(run, assembly)
-                recorder.record(*fit_run(assembly, run, recorder, site))
-        except Exception:
-            with suppress(RunError):  # why it failed matters more
-                run.discard()
-            raise
-        except KeyboardInterrupt:
-            if run.restore_replaced():
-                raise KeyboardInterrupt(f"stopped before the first step; {run.path} is the old run again") from None
-            raise
-    return run
-
-
-def _resume_run(resolved: ResolvedConfig, force: bool, recorder: Recorder, site: Site) -> Run:
-    """Continue a run after its newest whole checkpoint."""
-    settings = resolved.config.run
-    with Run.create(settings.dir, settings.name, {}, [], resume=True) as run:
-        check_resumable(run, resolved, force)
-        newest = run.checkpoints.latest()
-        with recorder.recording(run, "resumed", newest.step if newest else 0):
-            died = unfinished_calls(run.path)
-            if died is not None:
-                recorder.note(died)
-            assembly, done = reassemble(run, resolved, recorder, site)
-            _keep_parts(run, assembly)
-            steps = assembly.config.training.steps
-            if done < steps:
-                run.remove_model()
-                recorder.note(f"resuming {run.path} after step {done} of {steps}")
-            else:
-                recorder.note(f"{run.path} has completed all its {steps} steps; set training.steps for more")
-            recorder.record(*fit_run(assembly, run, recorder, site, done, resumed=True))
-    return run
-
-
-def _keep_parts(run: Run, assembly: Assembly) -> None:
-    """Keep in the run what it is made of."""
-    run.keep_model_files(assembly.model.folder)
-    run.write_evaluation_tasks(assembly.evaluation_tasks)
-    run.write_examples(assembly.sampling.get("examples"))
-    run.write_config(assembly.resolved.replace({"run.name": run.name}).dump())
 
 
 def evaluate(plan: EvaluationPlan, listener: Listener | None = None) -> tuple[Evaluation, Path]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,11 @@ from agent_r1_core.runs.reading.metrics_tail import ranges
 from agent_r1_core.runs.run import Run
 
 if TYPE_CHECKING:
+    from agent_r1_core.assembly.assembly import Assembly
+    from agent_r1_core.assembly.site import Site
+    from agent_r1_core.assembly.task_sets import Note
     from agent_r1_core.config import ResolvedConfig
+    from agent_r1_core.evaluation.listener import Listener
     from agent_r1_core.plugins import Registry
     from agent_r1_core.rollout.examples import Examples
     from agent_r1_core.runs.checkpoint import Checkpoint
@@ -141,7 +145,7 @@ def check_plugin_files(recorded: Sequence[Mapping[str, Any]]) -> None:
             )
 
 
-def choose_checkpoint(run: Run, every: int, note: Callable[[str], None]) -> Checkpoint | None:
+def choose_checkpoint(run: Run, every: int, note: Note) -> Checkpoint | None:
     """The checkpoint after which a run goes on: the newest without damage; None if the run has none yet.
 
     If the metrics end before that checkpoint, the run goes back to a checkpoint before their end, at most `every` steps
@@ -173,6 +177,44 @@ def choose_checkpoint(run: Run, every: int, note: Callable[[str], None]) -> Chec
     return checkpoint
 
 
+def reassemble(run: Run, resolved: ResolvedConfig, listener: Listener, site: Site) -> tuple[Assembly, int]:
+    """The components as they were at the newest whole checkpoint of a run, and its step; what the run recorded after
+    it is gone then."""
+    checkpoint = choose_checkpoint(run, resolved.config.checkpoint.every, listener.note)
+    done = checkpoint.step if checkpoint else 0
+    tell_irregularities(run, done, listener.note)
+    assembly = assemble_behind(run, resolved, checkpoint, done, site, listener.note)
+    tell_repeated(run, done, listener.note)
+    run.truncate_after(done)  # only now is it sure that the checkpoint can be used
+    return assembly, done
+
+
+def assemble_behind(
+    run: Run,
+    resolved: ResolvedConfig,
+    checkpoint: Checkpoint | None,
+    done: int,
+    site: Site,
+    note: Note,
+) -> Assembly:
+    """The components of a run as they were after step `done`, that of the checkpoint, if there is one.
+
+    Raises:
+        AgentR1Error: a component is not available, or is another one than the run had.
+    """
+    from agent_r1_core.assembly.assembly import assemble
+
+    assembly = assemble(
+        resolved.replace(hardware_choices(run)),
+        checkpoint=checkpoint,
+        held_out_by=held_out_by(run, done),
+        site=site,
+        note=note,
+    )
+    check_examples(run, assembly.examples, done)
+    return assembly
+
+
 def check_examples(run: Run, examples: Examples | None, done: int) -> None:
     """Refuse, by a RunError, to go on after step `done` with other examples than before."""
     recorded = run.examples() if done else None
@@ -183,7 +225,7 @@ def check_examples(run: Run, examples: Examples | None, done: int) -> None:
         )
 
 
-def tell_irregularities(run: Run, done: int, note: Callable[[str], None]) -> None:
+def tell_irregularities(run: Run, done: int, note: Note) -> None:
     """Name the lines of metrics and the files of trajectories that are missing, doubled or surplus after a run of
     `done` steps."""
     lines, files = Counter(line["step"] for line in run.metrics()), set(run.trajectory_steps())
@@ -191,19 +233,16 @@ def tell_irregularities(run: Run, done: int, note: Callable[[str], None]) -> Non
     doubled = [step for step, count in lines.items() if count > 1]
     if doubled:
         note(f"metrics.jsonl has several lines of step {ranges(doubled)}: the last one of each counts")
-    if expected - set(lines):
-        missing = ranges(expected - set(lines))
-        note(f"metrics.jsonl has no line of step {missing}, and nothing can bring it back: the run goes on without")
-    if expected - files:
-        missing = ranges(expected - files)
-        note(f"trajectories/ has no file of step {missing}, and nothing can bring it back: the run goes on without")
+    for lack, there in (("metrics.jsonl has no line", set(lines)), ("trajectories/ has no file", files)):
+        if missing := expected - there:
+            note(f"{lack} of step {ranges(missing)}, and nothing can bring it back: the run goes on without")
     # A kill may leave the file of the step after the last line: that is no irregularity.
     surplus = {step for step in files if step > done} - set(lines) - {max(lines, default=0) + 1}
     if surplus:
         note(f"trajectories/ has files of step {ranges(surplus)} without lines in metrics.jsonl: they are deleted")
 
 
-def tell_repeated(run: Run, done: int, note: Callable[[str], None]) -> None:
+def tell_repeated(run: Run, done: int, note: Note) -> None:
     """Say which recorded steps came after step `done`, that of the checkpoint, and are repeated for it."""
     last = run.last_step()
     if last > done:

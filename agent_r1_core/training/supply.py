@@ -22,7 +22,7 @@ from agent_r1_core.errors import EngineError
 from agent_r1_core.evaluation.listener import Listener, episode_counter
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.rollout import RolloutRequest
-from agent_r1_core.rollout.group_scoring import GroupScorer
+from agent_r1_core.rollout.scoring import GroupScorer
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.assembly import Assembly

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from agent_r1_core.errors import AgentR1Error, EngineError, LearnerLost
-from agent_r1_core.rollout.result import CallCounts
+from agent_r1_core.tools.tool_counts import ToolCounts
 from agent_r1_ray.dealer import Dealer
 from agent_r1_ray.jobs import PATIENCE, SILENCE, NoRoom, RolloutWorker, WorkerLost
 from agent_r1_ray.seats import Seat
@@ -48,7 +48,7 @@ class Dispatcher(Dealer):
         self._make_worker = make_worker
         self._note = note
         self._resting = False
-        self._past = CallCounts()
+        self._past = ToolCounts()
         """Calls of workers that were lost."""
         self.losses = 0
         """Workers that were lost so far."""
@@ -79,12 +79,9 @@ class Dispatcher(Dealer):
         self._resting = True
         await asyncio.gather(*(self._rest(seat, seat.worker) for seat in self._seats if seat.ready))
 
-    def counts(self) -> CallCounts:
+    def counts(self) -> ToolCounts:
         """Calls of all workers so far, as far as they have been reported."""
-        total = self._past
-        for seat in self._seats:
-            total = total + seat.counts
-        return total
+        return sum((seat.counts for seat in self._seats), self._past)
 
     async def close(self) -> None:
         """Let go of all workers."""
@@ -182,7 +179,7 @@ class Dispatcher(Dealer):
         self.losses += 1
         worker, work = seat.worker, seat.vacate()
         worker.kill()
-        self._past, seat.counts = self._past + seat.counts, CallCounts()
+        self._past, seat.counts = self._past + seat.counts, ToolCounts()
         self._note(
             f"{worker.name} on {worker.place} is lost ({reason}); {sum(len(one.waiting) for one in work)} episodes are "
             "played again, and a new worker takes its place"

@@ -7,11 +7,10 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import AgentR1Error, describe_error
-from agent_r1_core.rollout.result import CallCounts
+from agent_r1_core.tools.tool_counts import ToolCounts
 from agent_r1_core.trajectory import EndStatus
 from agent_r1_ray.jobs import PATIENCE, Job, Report
 from agent_r1_ray.packed import packed
@@ -139,7 +138,6 @@ class RolloutHost:
                 end(left)
 
 
-def _calls(rollouts: LocalRollouts) -> CallCounts:
+def _calls(rollouts: LocalRollouts) -> ToolCounts:
     """All calls of its collectors so far."""
-    counts = (stage.collector.counts() for stage in rollouts.stages.values())
-    return reduce(CallCounts.__add__, counts, CallCounts())
+    return sum((stage.collector.counts() for stage in rollouts.stages.values()), ToolCounts())

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agent_r1_core.rollout.result import CallCounts
+from agent_r1_core.tools.tool_counts import ToolCounts
 
 if TYPE_CHECKING:
     from agent_r1_core.rollout.plan import EpisodePlan
@@ -42,7 +42,7 @@ class Report:
     """Number of the job, index of the plan, and the episode, failed ones included."""
     broken: Sequence[tuple[int, Exception]] = ()
     """Jobs that ended with an error against which no retry helps."""
-    counts: CallCounts = field(default_factory=CallCounts)
+    counts: ToolCounts = field(default_factory=ToolCounts)
     """All calls of the worker since the dispatcher has it."""
     urgent: bool = False
     """Whether somebody waits for it: it ends a call's part here, brings an error, or makes room for what is waiting."""

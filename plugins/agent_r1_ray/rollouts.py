@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import ray
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.rollout.branching import play_in_waves
-from agent_r1_core.rollout.plan import plan_episodes
-from agent_r1_core.rollout.result import CallCounts, RolloutResult
+from agent_r1_core.rollout.plan import play_request
+from agent_r1_core.rollout.result import RolloutResult
+from agent_r1_core.tools.tool_counts import ToolCounts
 from agent_r1_core.work import working
 from agent_r1_ray.dispatcher import Dispatcher
 from agent_r1_ray.relay import WORKERS, Relay, direct
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from agent_r1_core.assembly.blueprint import Blueprint
     from agent_r1_core.contracts.token_numbers import TokenNumbers
     from agent_r1_core.rollout import OnEpisode, RolloutRequest
-    from agent_r1_core.rollout.plan import EpisodePlan
     from agent_r1_core.runs.call_log import CallLog
     from agent_r1_core.trajectory import Trajectory
     from agent_r1_ray.cluster import Placement
@@ -81,7 +80,7 @@ class RayRollouts:
         )
         self._seed = config.seed
         self._dtype = blueprint.hardware.dtype
-        self._told = CallCounts()
+        self._told = ToolCounts()
         """The calls that results have told of: where rollouts overlap, each call counts in one of them."""
         self._writer = Writer()
         self._garbage = Garbage()
@@ -109,24 +108,10 @@ class RayRollouts:
         """
         begun = time.perf_counter()
         gc.collect()
-        plans, finished = plan_episodes(request, self._seed), dict[int, "Trajectory"]()
-
-        def keep(plan: EpisodePlan, trajectory: Trajectory) -> None:
-            finished[plan.index] = trajectory
-            if on_episode is not None:
-                on_episode(trajectory)
-
-        play = partial(
-            self._dispatcher.play,
-            on_finished=keep,
-            split=request.split,
-            greedy=request.greedy,
-            version=request.version,
-        )
-        await play_in_waves(request, plans, finished, play)
-        episodes, counts = [finished[plan.index] for plan in plans], self._dispatcher.counts()
-        told, self._told = self._told, counts
-        return RolloutResult.of(request, episodes, time.perf_counter() - begun, counts - told)
+        play = partial(self._dispatcher.play, split=request.split, greedy=request.greedy, version=request.version)
+        episodes = await play_request(request, self._seed, play, on_episode)
+        told, self._told = self._told, self._dispatcher.counts()
+        return RolloutResult.of(request, episodes, time.perf_counter() - begun, self._told - told)
 
     async def rest(self) -> None:
         """Let the workers free memory until the next weights."""

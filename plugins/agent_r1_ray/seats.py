@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from agent_r1_core.rollout.plan import EpisodePlan
-from agent_r1_core.rollout.result import CallCounts
+from agent_r1_core.rollout.plan import EpisodePlan, OnFinished
+from agent_r1_core.tools.tool_counts import ToolCounts
 from agent_r1_core.trajectory import Trajectory
 from agent_r1_ray.jobs import Job, RolloutWorker, WorkerLost
 
 T = TypeVar("T")
-OnFinished = Callable[[EpisodePlan, Trajectory], None]
 
 
 @dataclass
@@ -72,7 +71,7 @@ class Seat:
     """By the number of the job."""
     load: int = 0
     """Episodes in flight."""
-    counts: CallCounts = field(default_factory=CallCounts)
+    counts: ToolCounts = field(default_factory=ToolCounts)
     lost: asyncio.Event = field(default_factory=asyncio.Event)
     reason: str = ""
     """How the worker was lost, once it is."""

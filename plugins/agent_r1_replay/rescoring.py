@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from agent_r1_core.assembly.components import make_rewards, make_tool_rewards
 from agent_r1_core.errors import EpisodeError
 from agent_r1_core.rollout import RolloutResult, ToolReward
-from agent_r1_core.rollout.group_scoring import GroupScorer
-from agent_r1_core.rollout.scoring import Scorer
+from agent_r1_core.rollout.scoring import GroupScorer, Scorer
 from agent_r1_core.tools.threads import ThreadPool
 from agent_r1_core.trajectory import EndStatus, Trajectory
 from agent_r1_replay.recorded import groups_of

@@ -10,7 +10,7 @@ from agent_r1_core.errors import RunError
 from agent_r1_core.learning.selection import Selection
 from agent_r1_core.runs.trajectory_row import row_of, trajectory_of
 from agent_r1_core.training.api import site_of
-from agent_r1_core.training.attempts import assemble_behind
+from agent_r1_core.training.resume import assemble_behind
 from agent_r1_core.training.supply import Supply
 from agent_r1_core.work.running import run_async
 

@@ -95,7 +95,7 @@ ROOMS = (
             "plugins/agent_r1_viewer/**/*.py",
             "agent_r1_core/runs/reading/*.py",
             *(f"agent_r1_core/runs/{name}.py" for name in _RECORDED),
-            "agent_r1_core/training/recorder.py",
+            "agent_r1_core/training/attempts.py",
         ),
         (
             "tests/plugins/viewer/test_server.py",

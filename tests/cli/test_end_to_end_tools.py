@@ -84,8 +84,8 @@ def test_a_command_ends_after_its_answer_whatever_a_tool_left_running(root: Path
 def command(*arguments: object, hurried: bool = False) -> subprocess.CompletedProcess[str]:
     """Run a command in a process of its own; `hurried` waits less for what does not end."""
     hurry = (
-        "from agent_r1_cli import leaving; from agent_r1_core.work import running; "
-        "leaving.LEAVE_SECONDS = running.END_SECONDS = 0.3; "
+        "from agent_r1_cli import main; from agent_r1_core.work import running; "
+        "main.LEAVE_SECONDS = running.END_SECONDS = 0.3; "
     )
     code = f"{hurry if hurried else ''}from agent_r1_cli.main import main; main()"
     words = [sys.executable, "-c", code, *(str(argument) for argument in arguments)]

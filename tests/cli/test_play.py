@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_r1_cli.watched import Watched
-from agent_r1_core import Action, Observation, Step, Task, ToolEnv
 from agent_r1_core.config import load_config
-from agent_r1_core.testing import make_task
 
 Command = Callable[..., Any]
 
@@ -226,26 +222,3 @@ def test_a_script_that_cannot_be_played(agent_r1: Command, tmp_path: Path, name:
     assert done.exit_code == 2
     assert words in done.stderr
     assert done.stderr.count("error:") == 1
-
-
-def test_a_sync_environment_is_called_in_its_own_thread_and_an_async_one_on_the_loop() -> None:
-    """So that one that hangs hears Ctrl-C, and ends with its time-out."""
-
-    class Sync(ToolEnv):
-        def reset(self, task: Task) -> Any:
-            return Observation([{"role": "user", "content": "Go."}])
-
-        def step(self, action: Action) -> Any:
-            return Step(Observation([{"role": "user", "content": "On."}]))
-
-    class Async(Sync):
-        async def step(self, action: Action) -> Any:
-            return super().step(action)
-
-    told: list[str] = []
-    for made in (Sync, Async):
-        watched = Watched(made(), told.append)
-        assert isinstance(watched.reset(make_task()), Observation)
-        step = watched.step(Action("go"))
-        assert isinstance(asyncio.run(step) if made is Async else step, Step)
-    assert told == ["[user] Go.", "[user] On."] * 2

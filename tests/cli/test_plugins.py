@@ -193,7 +193,8 @@ def test_a_page_says_what_a_reward_scores_and_fits_the_terminal(
 )
 def test_types_read_as_people_write_them(annotation: Any, limits: dict[str, int], words: str) -> None:
     model = create_model("Options", it=(annotation, Field(**limits)))
-    assert type_in_words(model.model_fields["it"]) == words
+    field = model.model_fields["it"]
+    assert type_in_words(field.annotation, field.metadata) == words
 
 
 @pytest.mark.slow

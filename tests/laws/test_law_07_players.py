@@ -12,7 +12,7 @@ from stage import BOTH_MODES, TOKENIZER, Recorder, Stage, questions
 from agent_r1_core import Action, Observation, Outcome, Step, Task, ToolEnv
 from agent_r1_core.contracts.engine import Engine
 from agent_r1_core.contracts.env import EnvConfig
-from agent_r1_core.evaluation.evaluate import evaluate_tasks
+from agent_r1_core.evaluation.evaluator import Prepared, evaluate_tasks
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.runs.trajectory_file import read_trajectories, write_trajectories
 from agent_r1_core.testing import ScriptedPolicy
@@ -160,7 +160,7 @@ def test_the_same_seed_gives_the_same_games_one_at_a_time_or_together() -> None:
 
 def test_an_evaluation_scores_player_0_and_counts_a_game_once() -> None:
     own = stage()
-    evaluation = own.run(evaluate_tasks(own.collector.collect, questions(4), greedy=False))
+    evaluation = own.run(evaluate_tasks(own.collector.collect, Prepared(questions(4)), greedy=False))
     assert [one.player for one in evaluation.trajectories] == [0] * 4
     assert len(evaluation.episodes) == 4
     assert [one.total for one in evaluation.episodes] == [one.total_reward for one in evaluation.trajectories]

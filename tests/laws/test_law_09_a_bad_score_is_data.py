@@ -12,7 +12,7 @@ from stage import Stage, questions
 from test_law_09_values_become_plain import PATIENT, SlowText, World, end, raising
 
 from agent_r1_core import DeclaredScore, ScoreFn
-from agent_r1_core.evaluation.evaluate import Evaluation, evaluate_tasks
+from agent_r1_core.evaluation.evaluator import Evaluation, Prepared, evaluate_tasks
 from agent_r1_core.rollout import Measurer
 from agent_r1_core.testing import ScriptedPolicy
 from agent_r1_core.trajectory import Trajectory
@@ -55,7 +55,7 @@ def evaluate(score: ScoreFn, timeout: float) -> Evaluation:
     """An evaluation of three tasks, with a good score beside this one."""
     stage = Stage(ScriptedPolicy(["go"]), make_env=lambda services: World(PATIENT, services, end), max_retries=0)
     measurer = Measurer(dict.fromkeys((score, Good()), timeout))
-    return stage.run(evaluate_tasks(stage.collector.collect, questions(3), scores=measurer))
+    return stage.run(evaluate_tasks(stage.collector.collect, Prepared(questions(3)), scores=measurer))
 
 
 def why_lacking(score: ScoreFn, timeout: float = PATIENCE) -> str:

@@ -18,7 +18,7 @@ from agent_r1_core.config import ResolvedConfig, load_config
 from agent_r1_core.contracts.tool import Tool, ToolArguments, ToolContext
 from agent_r1_core.evaluation.arm import Arm
 from agent_r1_core.evaluation.compare import Difference, compare
-from agent_r1_core.evaluation.episode_record import EpisodeRecord, episode_records
+from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.intervals import wilson
 from agent_r1_core.evaluation.provenance import provenance
 from agent_r1_core.evaluation.report import EvaluationResult, combine, report
@@ -29,7 +29,7 @@ from agent_r1_core.runs.run import Run
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.testing import ScriptedPolicy
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
-from agent_r1_core.trajectory import CallRecord, EndStatus, Group, Task
+from agent_r1_core.trajectory import CallRecord, EndStatus, Task
 
 SAMPLING = {"greedy": True, "temperature": 0.0, "max_new_tokens": 64, "seed": 0}
 
@@ -47,12 +47,11 @@ def played(answers: Mapping[str, str | None]) -> list[EpisodeRecord]:
 def result() -> EvaluationResult:
     """200 tasks: 77 answered exactly, 40 with more words around the answer, 83 not at all; one episode failed."""
     answers = ["The Rome!"] * 77 + ["It is Rome"] * 40 + [None] * 83
-    groups = []
+    played = [make_trajectory(task=make_task("lost"), status=EndStatus.FAILED, answer="Rome")]
     for index, answer in enumerate(answers):
         task = make_task(f"task-{index}", "Where?", ("Rome",))
-        groups.append(Group(task, [make_trajectory(task=task, answer=answer, rewards={"shaped": index / 200})]))
-    lost = make_trajectory(task=make_task("lost"), status=EndStatus.FAILED, answer="Rome")
-    return report(episode_records(groups, [lost]), sampling=SAMPLING)
+        played.append(make_trajectory(task=task, answer=answer, rewards={"shaped": index / 200}))
+    return report([EpisodeRecord.of(one) for one in played], sampling=SAMPLING)
 
 
 def test_exact_match_is_the_official_one_and_substring_match_bears_its_own_name(result: EvaluationResult) -> None:

@@ -68,8 +68,7 @@ class EvaluationScores:
         score = self.sets[""].get(self.main)
         if score is None:
             return ""
-        interval = "" if score.low is None or score.high is None else f" [{score.low:.3f}, {score.high:.3f}]"
-        return f"{self.main} {score.mean:.3f}{interval} (n = {score.count})"
+        return " ".join(filter(None, (self.main, f"{score.mean:.3f}", score.interval, f"(n = {score.count})")))
 
     def score(self, measured: str) -> Estimate | None:
         """A metric as checkpoints name it: `eval/<metric>` or `eval/<set>/<metric>`."""

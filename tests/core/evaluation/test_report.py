@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_r1_core.evaluation.episode_record import LONGEST_QUESTION, EpisodeRecord, episode_records
+from agent_r1_core.evaluation.episode_record import LONGEST_QUESTION, EpisodeRecord
 from agent_r1_core.evaluation.report import EvaluationResult, report
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.trajectory import CallRecord, EndStatus, Group, Trajectory
@@ -25,7 +25,8 @@ def group(task_id: str, *answers: str | None, accepted: tuple[str, ...] = ("Pari
 
 def scored(groups: list[Group], dropped: Sequence[Trajectory] = (), **facts: Any) -> EvaluationResult:
     """The report of these groups."""
-    return report(episode_records(groups, dropped), **facts)
+    played = [one for group in groups for one in group.trajectories]
+    return report([EpisodeRecord.of(one) for one in (*played, *dropped)], **facts)
 
 
 def failed(task_id: str = "lost", reason: str = "the simulator is gone") -> Trajectory:
@@ -200,6 +201,5 @@ def test_main_scores_are_broken_down_by_what_the_tasks_say_of_themselves() -> No
 def test_a_record_keeps_the_question_as_its_source_asked_it() -> None:
     asked = make_task("a", [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where? " * 999}])
     played = make_trajectory(task=make_task("a", "Title\nText\n\nWhere?"))
-    (record,) = episode_records([Group(played.task, [played])], asked={"a": asked})
-    assert record.question == ("Where? " * 999)[:LONGEST_QUESTION]
+    assert EpisodeRecord.of(played, asked).question == ("Where? " * 999)[:LONGEST_QUESTION]
     assert EpisodeRecord.of(played).question == "Title\nText\n\nWhere?"

@@ -6,22 +6,21 @@ import math
 
 import pytest
 
-from agent_r1_core.evaluation.episode_record import episode_records
+from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.intervals import mean_over_sets, wilson
 from agent_r1_core.evaluation.report import EvaluationResult, combine, report
 from agent_r1_core.metrics.estimate import Estimate
 from agent_r1_core.runs.failures import Failures
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
-from agent_r1_core.trajectory import Group
 
 
 def scored(right: int, n: int, **facts: object) -> EvaluationResult:
     """A set of `n` tasks, of which the first `right` are answered rightly."""
-    groups = []
+    episodes = []
     for index in range(n):
         task = make_task(f"{n}-{index}", "Where?", ("Rome",))
-        groups.append(Group(task, [make_trajectory(task=task, answer="Rome" if index < right else None)]))
-    return report(episode_records(groups), sampling={"greedy": True}, **facts)  # type: ignore[arg-type]
+        episodes.append(EpisodeRecord.of(make_trajectory(task=task, answer="Rome" if index < right else None)))
+    return report(episodes, sampling={"greedy": True}, **facts)  # type: ignore[arg-type]
 
 
 def test_every_set_weighs_the_same_however_many_tasks_it_has() -> None:

@@ -10,8 +10,7 @@ from stage import BOTH_MODES, Right, Stage, call, questions
 
 from agent_r1_core import EndStatus, Tool, ToolArguments, ToolContext
 from agent_r1_core.rollout import WeightedReward
-from agent_r1_core.rollout.branching import branched
-from agent_r1_core.rollout.plan import EpisodePlan
+from agent_r1_core.rollout.plan import EpisodePlan, branched
 from agent_r1_core.testing import Cue, ScriptedPolicy, make_trajectory
 
 ANSWER = "<answer>Tavelo</answer>"

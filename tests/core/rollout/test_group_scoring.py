@@ -11,8 +11,8 @@ import pytest
 
 from agent_r1_core import NotedScore, RewardFn
 from agent_r1_core.metrics import declared as metric
-from agent_r1_core.rollout.group_scoring import GroupScorer
 from agent_r1_core.rollout.result import RolloutResult
+from agent_r1_core.rollout.scoring import GroupScorer
 from agent_r1_core.rollout.settings import WeightedReward
 from agent_r1_core.testing import make_task, make_trajectory
 from agent_r1_core.trajectory import EndStatus, Group, Trajectory

@@ -13,8 +13,8 @@ SECOND = ToolCounts({"search": ToolCount(3, 1, 0, 0.25, {"hits": (1.0, 1)}), "":
 
 def test_two_rollouts_are_joined_with_their_times_and_counts() -> None:
     group, dropped = random_group(0, 2), make_trajectory()
-    joined = RolloutResult([group], [], 1.5, FIRST, 1) + RolloutResult([], [dropped], 0.5, SECOND, 2)
-    assert joined == RolloutResult([group], [dropped], 2.0, FIRST + SECOND, 3)
+    joined = RolloutResult([group], [], 1.5, FIRST) + RolloutResult([], [dropped], 0.5, SECOND)
+    assert joined == RolloutResult([group], [dropped], 2.0, FIRST + SECOND)
     total = joined.tools.total
     assert (total.calls, total.errors, total.timeouts, joined.tools.hung) == (9, 4, 1, 3)
     assert joined.tools.by_tool["search"] == ToolCount(8, 3, 1, 0.75, {"hits": (10.0, 4)})

@@ -14,12 +14,12 @@ import pytest
 
 from agent_r1_core.errors import ToolError, raised_at
 from agent_r1_core.tools import calling
-from agent_r1_core.tools.calling import Caller
+from agent_r1_core.tools.calling import call_within
 from agent_r1_core.tools.threads import CallTimeout, ThreadPool
 
 
 def call(function: Callable[[], Any], timeout: float | None = 60.0) -> Any:
-    return asyncio.run(Caller(ThreadPool(1)).call(function, timeout))
+    return asyncio.run(call_within(ThreadPool(1), function, timeout))
 
 
 def thread() -> int:

@@ -15,11 +15,10 @@ from agent_r1_paper.shaping import ALL_TABLES
 from agent_r1_paper.store import Store
 from agent_r1_paper.tables import SCALES
 
-from agent_r1_core.evaluation.episode_record import EpisodeRecord, episode_records
+from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.report import EvaluationResult, combine, report
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
-from agent_r1_core.trajectory import Group
 
 SETS = ("films", "people", "companies_and_cities")
 QUESTIONS = 20
@@ -29,8 +28,8 @@ def answered(right: float, name: str = "") -> list[EpisodeRecord]:
     """The episodes of a set in which that share of the questions is answered rightly."""
     tasks = [make_task(f"q{index}", "Where?", ("Paris",)) for index in range(QUESTIONS)]
     answers = ["Paris" if index < right * QUESTIONS else "Rome" for index in range(QUESTIONS)]
-    groups = [Group(t, [make_trajectory(task=t, answer=a)]) for t, a in zip(tasks, answers, strict=True)]
-    return episode_records(groups, set_name=name)
+    played = [make_trajectory(task=task, answer=answer) for task, answer in zip(tasks, answers, strict=True)]
+    return [EpisodeRecord.of(one, set_name=name) for one in played]
 
 
 def reported(episodes: list[EpisodeRecord]) -> EvaluationResult:

@@ -10,8 +10,8 @@ from agent_r1_ray.jobs import Job, Report, WorkerLost
 
 from agent_r1_core.rollout import RolloutRequest
 from agent_r1_core.rollout.plan import EpisodePlan, plan_episodes
-from agent_r1_core.rollout.result import CallCounts
 from agent_r1_core.runs.run import Run
+from agent_r1_core.tools.tool_counts import ToolCounts
 from agent_r1_core.trajectory import Task, Trajectory
 
 
@@ -106,7 +106,7 @@ class FakeWorker:
             raise self._lost
         if self._lost is not None:
             self._news.set()
-        return Report(finished, broken, CallCounts(hung=len(self.jobs)))
+        return Report(finished, broken, ToolCounts(hung=len(self.jobs)))
 
     async def load_weights(self, weights: Any, version: int) -> None:
         if self.fails_to_load is not None:

@@ -16,7 +16,7 @@ from fake_workers import plans
 
 from agent_r1_core.errors import ConfigError, EngineError
 from agent_r1_core.rollout.plan import EpisodePlan
-from agent_r1_core.rollout.result import CallCounts
+from agent_r1_core.tools.tool_counts import ToolCounts
 from agent_r1_core.trajectory import EndStatus, Trajectory
 
 LONG = 60.0
@@ -46,8 +46,8 @@ class Stage:
         status = EndStatus.TERMINATED if self.dead is None else EndStatus.FAILED
         keep(plan, Trajectory(plan.task, plan.sample, status=status))
 
-    def counts(self) -> CallCounts:
-        return CallCounts(hung=len(self.playing))
+    def counts(self) -> ToolCounts:
+        return ToolCounts(hung=len(self.playing))
 
 
 class Played:

@@ -17,7 +17,7 @@ import pytest
 FILES = {"config.json": b"{}", "model.safetensors": b"w" * 3_000_000, "old.gguf": b"g" * 1_000_000}
 COMMIT = "c" * 40
 FETCH = """
-from agent_r1_core.assembly.hub_download import download
+from agent_r1_core.models import download
 from agent_r1_core.work import watched_by
 
 told = []

@@ -8,14 +8,14 @@ import pytest
 from stage import Stage, questions
 
 from agent_r1_core.errors import EngineError, TaskError
-from agent_r1_core.evaluation.evaluate import evaluate_tasks
+from agent_r1_core.evaluation.evaluator import Prepared, evaluate_tasks
 from agent_r1_core.testing import Cue, ScriptedPolicy
 from agent_r1_core.trajectory import Task
 
 TASKS = questions(3)
 
 
-def evaluated(tasks: list[Task] = TASKS, **options: Any) -> tuple[Any, set[float]]:
+def evaluated(tasks: list[Task] = TASKS, tools: dict[str, Any] | None = None, **options: Any) -> tuple[Any, set[float]]:
     """The policy answers every question, and the engine is gone in task q2: an evaluation, and its temperatures."""
     temperatures = set()
 
@@ -26,7 +26,7 @@ def evaluated(tasks: list[Task] = TASKS, **options: Any) -> tuple[Any, set[float
         return "<answer>Tavelo</answer>"
 
     stage = Stage(ScriptedPolicy(say), max_retries=0)
-    return stage.run(evaluate_tasks(stage.collector.collect, tasks, **options)), temperatures
+    return stage.run(evaluate_tasks(stage.collector.collect, Prepared(tasks, tools or {}), **options)), temperatures
 
 
 def test_a_greedy_evaluation_states_that_it_was_greedy() -> None:
