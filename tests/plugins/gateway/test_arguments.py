@@ -7,12 +7,7 @@ from typing import Any
 import pytest
 from agent_r1_gateway.wire import DEEPEST, MOST_LITERAL, Call, ChatMessage, read_arguments, too_deep
 
-
-def nested(levels: int) -> Any:
-    value: Any = 1
-    for _ in range(levels):
-        value = {"a": value}
-    return value
+from .conftest import nested
 
 
 @pytest.mark.parametrize(
@@ -37,6 +32,6 @@ def test_arguments_are_an_object_or_the_text_itself(written: Any, read: Any) -> 
 
 
 def test_a_value_may_nest_up_to_the_limit() -> None:
-    assert not too_deep(nested(DEEPEST))
-    assert too_deep(nested(DEEPEST + 1))
+    assert not too_deep(nested(DEEPEST // 2))
+    assert too_deep([nested(DEEPEST // 2)])
     assert too_deep(nested(5000))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from agent_r1_gateway.dialects import chat, messages, responses
 from agent_r1_gateway.dialects.fields import Dialect
 from agent_r1_gateway.wire import Call, Refused, Reply
+
+from .conftest import nested, recorded
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "x"}'}}
 SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}}
@@ -62,10 +63,6 @@ MESSAGES = {
 MESSAGES |= {name: None for name in messages.FIELDS if name not in MESSAGES}
 
 
-def recorded(name: str) -> Any:
-    return json.loads((Path(__file__).parent / f"{name}.json").read_text("utf-8"))
-
-
 CASES = [
     pytest.param(chat, CHAT, id="chat"),
     pytest.param(messages, MESSAGES, id="messages"),
@@ -74,13 +71,6 @@ CASES = [
 ]
 REPLY = Reply("r", 1, "Done.", "So.", (Call("search", {}, "c1"), Call("multi_agent_v1__close_agent", {}, "c2")))
 MISSING = object()
-
-
-def nested(levels: int) -> Any:
-    value: Any = {}
-    for _ in range(levels):
-        value = {"a": [value]}
-    return value
 
 
 JUNK: tuple[Any, ...] = (

@@ -15,6 +15,8 @@ from agent_r1_gateway.dialects.fields import Dialect, Effect
 from agent_r1_gateway.server import DIALECTS
 from agent_r1_gateway.wire import ChatMessage, ChatRequest, Reply, TokenLogprob
 
+from .conftest import recorded
+
 TITLES = {"chat": "OpenAI Chat Completions", "messages": "Anthropic Messages", "responses": "OpenAI Responses"}
 BEGIN, END = "<!-- fields -->\n", "<!-- end of fields -->\n"
 HELLO = {"role": "user", "content": "Hello"}
@@ -33,9 +35,7 @@ MESSAGES_TOOL = SEARCH | {"input_schema": SCHEMA}
 RESPONSES_TOOL = {"type": "function", **SEARCH, "parameters": SCHEMA, "strict": True}
 REPLY = Reply("r1", 1, "Hi", "hm", (), logprobs=(TokenLogprob("Hi", -0.5),))
 
-EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = json.loads(
-    (Path(__file__).parent / "field_examples.json").read_text("utf-8")
-)
+EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = recorded("field_examples")
 """By API and field: a value of a field without effect; what is refused of refused fields and of honoured ones."""
 
 Shown = Callable[[ChatRequest], Any]

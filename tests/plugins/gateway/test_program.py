@@ -10,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from agent_r1_gateway.config import ProgramConfig
 from agent_r1_gateway.env import ProgramEnv, _note_silence
@@ -22,7 +23,7 @@ from agent_r1_core import Action, EndStatus, Task
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
 
-from .conftest import TASK, user
+from .conftest import user
 
 LOOK = {
     "type": "function",
@@ -65,36 +66,29 @@ def test_a_program_with_a_tool_is_one_segment_of_sampled_ids(play_one, tokenizer
 
 
 @pytest.mark.parametrize(
-    "rewrite",
+    ("rewrite", "context"),
     [
-        lambda said: {**said, "content": said["content"] or ""},
-        lambda said: {key: value for key, value in said.items() if key != "content"},
-        lambda said: {**said, "content": []},
-        lambda said: _arguments(said, '{"most": 1.0, "exact": false, "name": "Karimo"}'),
-        lambda said: _arguments(said, "{'name': 'Karimo', 'exact': False, 'most': 1}"),
+        (lambda said: {**said, "content": said["content"] or ""}, "continues"),
+        (lambda said: {key: value for key, value in said.items() if key != "content"}, "continues"),
+        (lambda said: {**said, "content": []}, "continues"),
+        (lambda said: _arguments(said, '{"most": 1.0, "exact": false, "name": "Karimo"}'), "continues"),
+        (lambda said: _arguments(said, "{'name': 'Karimo', 'exact': False, 'most': 1}"), "continues"),
+        (lambda said: _arguments(said, '{"name": "Karimo", "exact": true, "most": 1}'), "an edited past"),
+        (lambda said: _arguments(said, '{"name": "Karimo"}'), "an edited past"),
     ],
-    ids=["null", "missing", "blocks", "numbers and order", "python"],
+    ids=["null", "missing", "blocks", "numbers and order", "python", "another value", "no value"],
 )
-def test_an_action_that_a_client_writes_otherwise_is_continued(play_one, rewrite):
-    def run(client, episode):
-        messages = [user("Where?")]
-        asked = client.ask(messages, tools=[LOOK])
-        answer = {"role": "tool", "tool_call_id": asked["tool_calls"][0]["id"], "content": "Tavelo"}
-        client.ask([user([{"type": "text", "text": "Where?"}]), rewrite(asked), answer], tools=[LOOK])
-
-    assert len(play_one(run, script=[CALL, "Tavelo"]).segments) == 1
-
-
-@pytest.mark.parametrize("arguments", ['{"name": "Karimo", "exact": true, "most": 1}', '{"name": "Karimo"}'])
-def test_an_action_that_a_client_changed_begins_a_segment(play_one, arguments):
+def test_an_action_is_continued_where_a_client_writes_it_otherwise_and_not_where_it_changed_it(
+    play_one, rewrite, context
+):
     def run(client, episode):
         asked = client.ask([user("Where?")], tools=[LOOK])
         answer = {"role": "tool", "tool_call_id": asked["tool_calls"][0]["id"], "content": "Tavelo"}
-        client.ask([user("Where?"), _arguments(asked, arguments), answer], tools=[LOOK])
+        client.ask([user([{"type": "text", "text": "Where?"}]), rewrite(asked), answer], tools=[LOOK])
 
     trajectory = play_one(run, script=[CALL, "Tavelo"])
-    assert [turn.segment for turn in trajectory.turns] == [0, 1]
-    assert trajectory.turns[1].info["request"]["context"] == "an edited past"
+    assert [turn.segment for turn in trajectory.turns] == [0, 0 if context == "continues" else 1]
+    assert trajectory.turns[1].info["request"]["context"] == context
 
 
 def _arguments(said, arguments):
@@ -247,11 +241,7 @@ def test_an_episode_ends_with_its_budget_and_its_program_is_told(play_one):
     statuses = []
 
     def run(client, episode):
-        messages = [user("Hi")]
-        for _ in range(5):
-            answer = client.post(messages)
-            statuses.append(answer.status_code)
-            messages += [user("again")]
+        statuses.extend(client.post([user("Hi")] * count).status_code for count in range(1, 6))
 
     trajectory = play_one(run, max_turns=2)
     assert (trajectory.status, trajectory.reason) == (EndStatus.TRUNCATED, "max_turns")
@@ -271,30 +261,21 @@ def test_an_episode_ends_with_its_budget_and_its_program_is_told(play_one):
     ],
 )
 def test_what_cannot_be_honoured_is_refused_and_no_turn(play_one, body, status, sentence):
-    answers = []
-
-    def run(client, episode):
-        text = body if isinstance(body, str) else json.dumps(body)
-        answers.append(client.http.post("chat/completions", content=text))
-        client.ask([user("Hi")])
-
-    trajectory = play_one(run)
-    assert (answers[0].status_code, trajectory.reason) == (status, "env")
-    assert sentence in answers[0].json()["error"]["message"]
-    assert len(trajectory.turns) == 1
-
-
-def test_a_key_opens_one_running_episode_only(play_one):
     kept = []
 
     def run(client, episode):
+        text = body if isinstance(body, str) else json.dumps(body)
+        kept.extend((client, client.http.post("chat/completions", content=text)))
         client.ask([user("Hi")])
-        kept.append(client)
 
-    play_one(run)
-    answer = kept[0].post([user("Hi")])
-    assert answer.status_code == 401
-    assert "running episode" in answer.json()["error"]["message"]
+    trajectory = play_one(run)
+    client, answer = kept
+    assert (answer.status_code, trajectory.reason) == (status, "env")
+    assert sentence in answer.json()["error"]["message"]
+    assert len(trajectory.turns) == 1
+    late = client.post([user("Hi")])
+    assert late.status_code == 401, "a key opens a running episode only"
+    assert "running episode" in late.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -381,15 +362,7 @@ def test_a_command_gets_its_task_in_four_ways_and_prints_its_result(play_one, tm
     assert trajectory.turns[0].info["output"].startswith("asking\n")
 
 
-@pytest.mark.parametrize("said", ["", "I think that it is Tavelo"])
-def test_a_program_that_says_no_result_is_noted(play_one, tmp_path, caplog, said):
-    _note_silence.cache_clear()
-    trajectory = play_one(command=command(tmp_path, f"ask('Hi'); print({said!r})"))
-    assert (trajectory.status, trajectory.answer) == (EndStatus.TERMINATED, None)
-    assert "ended without a reward or an answer" in caplog.text
-
-
-def test_a_program_that_rewards_its_turns_or_says_a_number_is_not_noted(play_one, tmp_path, caplog):
+def test_a_program_that_says_no_result_is_noted_unless_it_rewards_turns_or_says_a_number(play_one, tmp_path, caplog):
     def rewards(client, episode):
         client.ask([user("Hi")])
         episode.reward(0.0)
@@ -398,6 +371,12 @@ def test_a_program_that_rewards_its_turns_or_says_a_number_is_not_noted(play_one
     play_one(rewards)
     play_one(command=command(tmp_path, "ask('Hi'); print(json.dumps({'found': 0}))"))
     assert not caplog.text
+    for said in ("", "I think that it is Tavelo"):
+        _note_silence.cache_clear()
+        trajectory = play_one(command=command(tmp_path, f"ask('Hi'); print({said!r})"))
+        assert (trajectory.status, trajectory.answer) == (EndStatus.TERMINATED, None)
+        assert "ended without a reward or an answer" in caplog.text
+        caplog.clear()
 
 
 def test_a_script_that_its_folder_will_not_hold_is_refused():
@@ -438,7 +417,7 @@ def test_a_command_that_misbehaves_ends_with_its_reason(play_one, tmp_path, code
     assert reason in trajectory.reason
     if str(SLEEP) in code:
         ends = time.monotonic() + 60
-        while _running("\0".join(SLEEP)):
+        while any(process.info["cmdline"] == SLEEP for process in psutil.process_iter(["cmdline"])):
             assert time.monotonic() < ends, "what the program started goes on"
 
 
@@ -454,17 +433,6 @@ def test_a_function_that_asks_for_nothing_is_named_with_its_bound(play_one):
     )
 
 
-def _running(wanted: str) -> bool:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                found.append((entry / "cmdline").read_text())
-            except OSError:
-                continue
-    return any(wanted in one for one in found)
-
-
 def test_256_functions_at_once_are_kept_apart(play):
     def run(client, episode):
         messages = [user(f"I am {episode.task['id']}")]
@@ -472,7 +440,7 @@ def test_256_functions_at_once_are_kept_apart(play):
             messages += [client.ask(messages), user("go on")]
         return {"answer": messages[1]["content"]}
 
-    tasks = tuple(TASK.__class__(f"t{number}", "?") for number in range(256))
+    tasks = tuple(Task(f"t{number}", "?") for number in range(256))
     result = play(run, script=lambda cue: cue.prompt.rpartition("I am ")[2].partition("<")[0], tasks=tasks)
     assert [one.answer for one in result.trajectories] == [task.id for task in tasks]
     assert all(len(one.segments) == 1 and len(one.turns) == 3 for one in result.trajectories)

@@ -5,19 +5,12 @@ Claude Code 2.1.197, pi 0.73.1 and opencode 1.18.33, their texts shortened and a
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any
-
 import pytest
 from agent_r1_gateway.dialects import chat, messages, responses
 from agent_r1_gateway.dialects.fields import Dialect
 from agent_r1_gateway.wire import Call, ChatMessage
 
-
-def recorded(name: str) -> Any:
-    return json.loads((Path(__file__).parent / f"{name}.json").read_text("utf-8"))
-
+from .conftest import recorded
 
 REQUESTS = recorded("client_requests")
 ARGUMENTS = {"command": "echo hello-42", "description": "say"}
