@@ -84,8 +84,7 @@ def test_a_run_can_be_evaluated_and_looked_at_by_its_name(agent_r1: Invoke, succ
     assert any(note.startswith("naive_rag: baseline naive_rag: ") for note in found["notes"])
     again = agent_r1("eval", "--rescore", "runs/small/eval_3", "--json")
     assert json.loads(again.stdout)["differs"] == []
-    looked = succeed("rollout", "--model", "runs/small", "-n", 1)
-    assert "reward 0.000" in looked.stdout
+    assert "reward 0.000" in succeed("rollout", "--model", "runs/small", "-n", 1).stdout
 
 
 def test_a_baseline_is_the_model_that_a_run_began_with(

@@ -32,18 +32,16 @@ def test_json_holds_ids_mask_and_rewards_of_every_episode(succeed: Callable[...,
         assert 0 < sum(segment["mask"]) <= 16
 
 
-def test_off_a_terminal_the_episodes_are_marked_text(succeed: Callable[..., Any], noise: Path) -> None:
-    done = succeed("rollout", *SETTINGS, "--model", noise, "-n", 1, "--greedy")
+def test_off_a_terminal_episodes_are_marked_text_and_whoever_watches_is_told_what_takes_long(
+    succeed: Callable[..., Any], noise: Path
+) -> None:
+    ended: dict[str, str] = {}
+    with watched_by(lambda work: ended.update({work.what: work.count()} if work.ended else {})):
+        done = succeed("rollout", *SETTINGS, "--model", noise, "-n", 2, "-s", 2, "--greedy")
     assert done.stdout.startswith("[[sampled by the policy (action mask 1)]]")
     assert "\nepisode sum." in done.stdout
     assert "  turn 0: reward 0.000" in done.stdout
     assert "\x1b" not in done.stdout
-
-
-def test_whoever_watches_is_told_what_takes_long(succeed: Callable[..., Any], noise: Path) -> None:
-    ended: dict[str, str] = {}
-    with watched_by(lambda work: ended.update({work.what: work.count()} if work.ended else {})):
-        succeed("rollout", *SETTINGS, "--model", noise, "-n", 2, "-s", 2)
     loading = f"loading {noise}"
     assert list(ended) == [loading, "starting tools and engine", "playing"]
     assert ended[loading].endswith(" tensors")

@@ -80,21 +80,17 @@ def test_what_a_model_or_a_tool_says_does_not_act_on_the_terminal(colour: bool) 
     assert not re.search("[\r\x1b\x07\x9b\u202e]", text)
 
 
-def test_a_rewritten_context_and_a_cut_action_are_told() -> None:
-    trajectory = make_trajectory([([0], [1]), ([2], [3])], new_segment_at=[1], status=EndStatus.TRUNCATED)
-    trajectory.turns[1].finish = "length"
-    text = written(trajectory)
-    assert "--- segment 1: the context was rewritten ---" in text
-    assert "cut by the token budget" in text
-    assert "no answer, accepted: '2'" in text
-
-
-def test_a_summary_is_told_as_one() -> None:
-    trajectory = make_trajectory([([0], [1]), ([2], [3]), ([4], [5])], new_segment_at={2})
+def test_a_summary_a_rewritten_context_and_a_cut_action_are_told() -> None:
+    turns = [([0], [1]), ([2], [3]), ([4], [5])]
+    trajectory = make_trajectory(turns, new_segment_at={2}, status=EndStatus.TRUNCATED)
     trajectory.turns[1].purpose, trajectory.turns[1].errors = "summary", ["the summary is empty"]
+    trajectory.turns[2].finish = "length"
     told = written(trajectory)
     assert "2 turns, 1 summaries, 6 tokens" in told
     assert "turn 1: a summary, with which the context begins anew; the summary is empty" in told
+    assert "--- segment 1: the context was rewritten ---" in told
+    assert "cut by the token budget" in told
+    assert "no answer, accepted: '2'" in told
     assert [turn["purpose"] for turn in episode_json(trajectory, decode)["turns"]] == ["action", "summary", "action"]
 
 
