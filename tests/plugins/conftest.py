@@ -7,6 +7,8 @@ import inspect
 import json
 import os
 import random
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -102,6 +104,19 @@ def agree(logprobs_of: Callable[..., list[float]]) -> Callable[..., None]:
             assert answer.logprobs == pytest.approx(logprobs_of(module, context, answer.ids, temperature), abs=1e-4)
 
     return check
+
+
+@pytest.fixture
+def printed_everywhere() -> Callable[[str], str]:
+    """What a program prints in a process of its own, whatever the seed of its hashes."""
+
+    def run(code: str) -> str:
+        surroundings = ({**os.environ, "PYTHONHASHSEED": seed} for seed in "12")
+        command = [sys.executable, "-c", code]
+        (printed,) = {subprocess.check_output(command, env=env, text=True) for env in surroundings}
+        return printed
+
+    return run
 
 
 def tool_context(episode: str) -> Any:

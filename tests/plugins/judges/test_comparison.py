@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from agent_r1_judges.asking import JudgeError
 from agent_r1_judges.comparison import JudgeComparison
-from scripted_judge import ScriptedJudge
+from scripted_judge import ScriptedJudge, block_of
 
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.testing import RewardContract, make_task, make_trajectory
@@ -27,8 +27,7 @@ class TestContract(RewardContract):
 
 
 def answers_of(request: dict[str, Any]) -> dict[str, str]:
-    text = request["messages"][-1]["content"].partition("<data>\n")[2].rpartition("\n</data>")[0]
-    found: dict[str, str] = json.loads(text)["answers"]
+    found: dict[str, str] = json.loads(block_of(request))["answers"]
     return found
 
 
@@ -64,13 +63,9 @@ def test_an_answer_gets_the_share_of_the_others_that_it_beats(judge: ScriptedJud
 def test_a_judge_that_prefers_what_stands_first_finds_no_difference(judge: ScriptedJudge) -> None:
     judge.says = first_first
     assert scores(judge, "a", "b", "c") == [0.5, 0.5, 0.5]
-    assert sorted(scores(judge, "a", "b", "c", orders=1)) == [0.0, 0.5, 1.0]
-
-
-def test_who_gave_an_answer_makes_no_difference(judge: ScriptedJudge) -> None:
-    judge.says = first_first
-    first = scores(judge, "a", "b", "c", orders=1)
-    assert scores(judge, "c", "b", "a", orders=1) == first[::-1]
+    once = scores(judge, "a", "b", "c", orders=1)
+    assert sorted(once) == [0.0, 0.5, 1.0]
+    assert scores(judge, "c", "b", "a", orders=1) == once[::-1], "who gave an answer makes no difference"
 
 
 def test_equal_answers_and_single_ones_ask_nobody(judge: ScriptedJudge) -> None:
