@@ -84,7 +84,7 @@ def _start() -> Iterator[Start]:
 
 
 start = pytest.fixture(_start)
-class_start = pytest.fixture(_start, scope="class")
+module_start = pytest.fixture(_start, scope="module")
 
 
 def _needs(*packages: str) -> None:
