@@ -1,4 +1,4 @@
-"""The test kit for gateways passes on ours, and finds the faults that are planted in it."""
+"""The test kit for gateways passes on ours, finds the faults that are planted in it, and has a page of the docs."""
 
 from __future__ import annotations
 
@@ -167,3 +167,19 @@ def test_a_gateway_that_is_not_there_is_named(run: Run) -> None:
     result = run("--agent-gateway", "http://127.0.0.1:9", "-k", "a_question and chat")
     assert "nobody listens at http://127.0.0.1:9" in result.stdout
     assert result.returncode == 1
+
+
+def test_the_page_has_every_behaviour_ours_are_exact_and_all_that_a_gateway_may_offer(root: Path, monkeypatch) -> None:
+    """`python benchmarks/gateways.py ... --write` makes its table."""
+    page = (root / "docs" / "gateway_kit.md").read_text(encoding="utf-8")
+    assert all(f"| `{offer}` |" in page for offer in reporting.OFFERS)
+    monkeypatch.syspath_prepend(str(root / "benchmarks"))
+    from gateways import BEGIN, END, behaviours
+
+    rows = [line for line in page.partition(BEGIN)[2].partition(END)[0].splitlines() if line.startswith("| **")]
+    shown = {line.partition("**: ")[0].removeprefix("| **"): line.partition("**: ")[2] for line in rows}
+    wanted = {name.removeprefix("test_").replace("_", " "): told for name, told in behaviours().items()}
+    assert list(shown) == list(wanted)
+    assert len(wanted) >= 40
+    for name, sentence in wanted.items():
+        assert shown[name].startswith(f"{sentence} | exact |"), name

@@ -1,4 +1,4 @@
-"""What programs do becomes exact trajectories."""
+"""What programs do becomes exact trajectories, and their environment keeps the contract of environments."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import textwrap
 import threading
 import time
 from pathlib import Path
+from typing import ClassVar
 
 import psutil
 import pytest
@@ -21,9 +22,16 @@ from agent_r1_tool_formats.search_tags import SearchTags
 
 from agent_r1_core import Action, EndStatus, Task
 from agent_r1_core.chat import ChatTokenizer
-from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
+from agent_r1_core.testing import ScriptedPolicy, ToolEnvContract, tiny_tokenizer
 
 from .conftest import user
+
+
+class TestProgram(ToolEnvContract):
+    component = ProgramEnv
+    config: ClassVar = {"function": "agent_r1_gateway.testing:echo"}
+    actions = ("one", "two", "three")
+
 
 LOOK = {
     "type": "function",
