@@ -22,7 +22,7 @@ from agent_r1_tool_formats.search_tags import SearchTags
 
 from agent_r1_core import Action, EndStatus, Task
 from agent_r1_core.chat import ChatTokenizer
-from agent_r1_core.testing import ScriptedPolicy, ToolEnvContract, tiny_tokenizer
+from agent_r1_core.testing import ToolEnvContract, tiny_tokenizer
 
 from .conftest import user
 
@@ -79,12 +79,11 @@ def test_a_program_with_a_tool_is_one_segment_of_sampled_ids(play_one, tokenizer
         (lambda said: {**said, "content": said["content"] or ""}, "continues"),
         (lambda said: {key: value for key, value in said.items() if key != "content"}, "continues"),
         (lambda said: {**said, "content": []}, "continues"),
-        (lambda said: _arguments(said, '{"most": 1.0, "exact": false, "name": "Karimo"}'), "continues"),
-        (lambda said: _arguments(said, "{'name': 'Karimo', 'exact': False, 'most': 1}"), "continues"),
+        (lambda said: _arguments(said, "{'most': 1.0, 'exact': False, 'name': 'Karimo'}"), "continues"),
         (lambda said: _arguments(said, '{"name": "Karimo", "exact": true, "most": 1}'), "an edited past"),
         (lambda said: _arguments(said, '{"name": "Karimo"}'), "an edited past"),
     ],
-    ids=["null", "missing", "blocks", "numbers and order", "python", "another value", "no value"],
+    ids=["null", "missing", "blocks", "python in another order", "another value", "no value"],
 )
 def test_an_action_is_continued_where_a_client_writes_it_otherwise_and_not_where_it_changed_it(
     play_one, rewrite, context
@@ -102,43 +101,6 @@ def test_an_action_is_continued_where_a_client_writes_it_otherwise_and_not_where
 def _arguments(said, arguments):
     (call,) = said["tool_calls"]
     return {**said, "tool_calls": [{**call, "function": {**call["function"], "arguments": arguments}}]}
-
-
-def test_a_literal_tag_in_a_text_is_no_call(play_one):
-    seen = []
-    engine = _Spelling([CALL])
-    play_one(lambda client, episode: seen.append(client.ask([user("Hi")], tools=[LOOK])), engine=engine)
-    assert "tool_calls" not in seen[0] or not seen[0]["tool_calls"]
-    assert seen[0]["content"] == CALL
-
-
-class _Spelling(ScriptedPolicy):
-    """Says its text letter by letter, so that no control token is sampled."""
-
-    def _encode(self, text):
-        return [index for letter in text for index in self._tokenizer.encode(letter, add_special_tokens=False)]
-
-
-def test_sub_agents_in_parallel_are_segments_of_one_trajectory(play_one, tokenizer):
-    def agent(client, name):
-        messages = [user(f"I am {name}")]
-        for number in range(3):
-            messages += [client.ask(messages), user(f"{name} goes on {number}")]
-
-    def run(client, episode):
-        threads = [threading.Thread(target=agent, args=(client, name)) for name in ("Ada", "Bob")]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    trajectory = play_one(run, script=lambda cue: f"turn {cue.turn}")
-    texts = sorted(tokenizer.decode(segment.ids) for segment in trajectory.segments)
-    assert len(trajectory.turns) == 6
-    assert len(texts) == 2
-    assert "I am Ada" in texts[0]
-    assert "Bob" not in texts[0]
-    assert all(sum(turn.segment == number for turn in trajectory.turns) == 3 for number in range(2))
 
 
 def test_a_summary_begins_a_segment_and_a_fork_repeats_ids(play_one):

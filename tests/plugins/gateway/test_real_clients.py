@@ -40,12 +40,6 @@ def test_the_second_request_goes_on_where_the_first_was_answered(dialect: Dialec
     assert second.messages[-1].text.strip() == "hello-42"
 
 
-def test_the_line_for_billing_is_no_part_of_the_system_prompt():
-    first, second = (messages.read(body).messages[0].text for body in REQUESTS["claude code"])
-    assert first == second
-    assert first.startswith("You are a Claude agent")
-
-
 def test_what_codex_sends_is_understood() -> None:
     request = responses.read(recorded("codex_request"))
     *before, said, refused, output, _, _ = request.messages
