@@ -126,24 +126,3 @@ def test_what_cannot_be_resumed_and_evaluations_that_contradict_themselves(
     assert (done.exit_code, done.stdout) == (code, "")
     assert sentence in done.stderr
     assert command == "eval" or done.stderr.count("error: ") == 1
-
-
-def test_a_reward_that_raises_ends_the_run_with_its_reason(agent_r1: Invoke, changed: Changed, tmp_path: Path) -> None:
-    (tmp_path / "gold.py").write_text(
-        "from agent_r1_core import RewardFn, RewardSpec, hookimpl\n"
-        "AGENT_R1_PLUGIN_API = 1\n"
-        "class Gold(RewardFn):\n"
-        "    def score(self, trajectory):\n"
-        "        if trajectory.sample or trajectory.task.metadata['broken']: raise KeyError('gold')\n"
-        "        return 0.0\n"
-        "@hookimpl\n"
-        "def register_rewards():\n"
-        "    return [RewardSpec('gold', ':Gold', 'raises')]\n"
-    )
-    done = agent_r1("train", "default", *changed("rewards=[gold]", "evaluation.at_start=false"), "-p", "gold.py")
-    assert done.exit_code == 1
-    assert "error: step 1: all 4 episodes failed at every attempt: 2 episodes: reward gold of" in done.stderr
-    assert "failed with KeyError: 'broken' (" in done.stderr
-    assert " | 2 episodes: reward gold of" in done.stderr
-    assert "failed with KeyError: 'gold' (" in done.stderr
-    assert not list((tmp_path / "runs").iterdir()), "nothing was recorded, so nothing stands in the way of the next try"

@@ -126,7 +126,7 @@ def test_doctor_finds_names_that_two_plugins_offer(agent_r1: Run, local: Path) -
     assert "2 plugins offer the reward 'length'; say 'mine/length' or 'other/length'" in result.stdout
 
 
-def test_show_a_tool(agent_r1: Run, local: Path) -> None:
+def test_show_a_tool_and_what_it_pays(agent_r1: Run, local: Path) -> None:
     mistyped = agent_r1("plugins", "show", "shuot", "-p", local)
     assert mistyped.exit_code == 3
     assert "error: no component is called 'shuot'; did you mean 'shout'?" in mistyped.stderr
@@ -140,8 +140,6 @@ def test_show_a_tool(agent_r1: Run, local: Path) -> None:
     schema = json.loads(text.partition("as the model is told:")[2])
     assert schema["function"]["parameters"]["properties"]["text"]["description"] == "what to say"
 
-
-def test_show_what_a_tool_pays(agent_r1: Run, local: Path) -> None:
     paying = LOCAL.replace("@tool\n", "@tool(reward_range=(-0.5, 1.0))\n").replace("text: str,", "text: str, context,")
     local.write_text(paying)
     assert "rewards:   each call, from -0.5 to 1" in agent_r1("plugins", "show", "yell", "-p", local).stdout

@@ -43,7 +43,9 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     return record
 
 
-def test_a_result_is_scored_again(agent_r1: Invoke, succeed: Invoke, make: Make) -> None:
+def test_a_result_is_scored_again_and_what_was_recorded_otherwise_is_told(
+    agent_r1: Invoke, succeed: Invoke, make: Make
+) -> None:
     make("a", 30)
     done = succeed("eval", "--rescore", "runs/a")
     assert "exact_match        0.750  [0.598, 0.858]" in done.stdout
@@ -52,13 +54,10 @@ def test_a_result_is_scored_again(agent_r1: Invoke, succeed: Invoke, make: Make)
     answer = json.loads(agent_r1("eval", "--rescore", "runs/a/eval_1", "--json").stdout)
     assert (answer["schema"], answer["differs"], answer["n"]) == (1, [], 40)
     assert answer["breakdowns"]["hops"]["2"]["exact_match"]["n"] == 20
-
-
-def test_what_another_version_recorded_otherwise_is_told(agent_r1: Invoke, make: Make) -> None:
     missing = agent_r1("eval", "--rescore", "runs/b")
     assert (missing.exit_code, missing.stdout) == (1, "")
     assert "runs/b is neither a result file nor a run; give a file of evaluations/" in missing.stderr
-    file = make("a", 30) / "evaluations" / "eval_1.json"
+    file = Path("runs/a/evaluations/eval_1.json")
     file.write_text(file.read_text().replace('"mean": 0.75', '"mean": 0.8'))
     done = agent_r1("eval", "--rescore", file)
     assert "exact_match: 0.800 [0.598, 0.858] (n = 40, wilson) was recorded, now it is 0.750 [0.598" in done.stdout

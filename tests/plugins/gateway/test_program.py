@@ -124,23 +124,18 @@ def test_a_summary_begins_a_segment_and_a_fork_repeats_ids(play_one):
     ]
 
 
-def test_a_retry_is_answered_again_and_trained_once(play_one):
+def test_a_key_of_a_request_names_it_and_no_other(play_one):
     answers = []
 
     def run(client, episode):
-        body, retry = [user("Hi")], {"x-stainless-retry-count": "1"}
-        answers.extend(client.post(body, headers=headers).json()["id"] for headers in ({}, retry, {}))
         keyed = {"idempotency-key": "a"}
         answers.extend(client.post([user("Ho")], headers=keyed).json()["id"] for _ in range(2))
         answers.append(client.post([user("Other")], headers=keyed).status_code)
 
     trajectory = play_one(run)
-    first, again, anew, keyed, keyed_again, other = answers
-    assert first == again
-    assert len({first, anew, keyed}) == 3
-    assert keyed == keyed_again
-    assert other == 409
-    assert len(trajectory.turns) == 3
+    first, again, other = answers
+    assert (first, other) == (again, 409)
+    assert len(trajectory.turns) == 1
 
 
 def test_rewards_of_turns_reach_their_turns(play_one):

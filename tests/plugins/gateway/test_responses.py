@@ -131,16 +131,11 @@ def test_tools_become_function_schemas(tools: Any, schemas: list[Any], ignored: 
     assert responses.read(asked(ASKED, tools=tools, tool_choice="none")).tools == ()
 
 
-def test_tools_may_stand_among_the_items() -> None:
-    request = responses.read(asked({"type": "additional_tools", "role": "developer", "tools": [FUNCTION]}, ASKED))
-
-    assert request.messages == (USER,)
-    assert list(request.tools) == [SCHEMA]
-
-
-def test_what_a_reply_includes_is_read() -> None:
+def test_tools_may_stand_among_the_items_and_what_a_reply_includes_is_read() -> None:
     include = ["message.output_text.logprobs", "web_search_call.results"]
-    assert responses.read(asked(ASKED, include=include)).logprobs
+    tools = {"type": "additional_tools", "role": "developer", "tools": [FUNCTION]}
+    request = responses.read(asked(tools, ASKED, include=include))
+    assert (request.messages, list(request.tools), request.logprobs) == ((USER,), [SCHEMA], True)
 
 
 @pytest.mark.parametrize(

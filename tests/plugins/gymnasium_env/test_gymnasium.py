@@ -130,14 +130,13 @@ def test_the_first_episodes_may_begin_at_once_in_threads() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_recipe_may_not_name_a_module_to_import() -> None:
+def test_a_recipe_may_not_name_a_module_to_import_and_a_missing_package_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(ValidationError, match="register the environment in a plugin file"):
         Gymnasium.Config(id="os:Toy-v0")
     with pytest.raises(ValidationError, match="take lower case"):
         Gymnasium.Config(id="Toy-v0", actions={"Go up": 1})
-
-
-def test_without_the_package_a_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Gymnasium.unavailable(Gymnasium.Config(id="Taxi-v4")) is None
     monkeypatch.setattr(module, "find_spec", lambda name: None if name == "gymnasium" else util.find_spec(name))
     assert "pip install 'agent-r1[gymnasium]'" in Gymnasium.unavailable(Gymnasium.Config(id="Taxi-v4"))

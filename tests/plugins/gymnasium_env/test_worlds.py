@@ -80,6 +80,8 @@ def test_every_level_is_unsolved_and_can_be_solved(options: tuple) -> None:
     assert len(set(levels)) > 30
     assert not any(level.boxes & level.targets for level in levels)
     assert all(shortest(level) for level in levels)
+    with pytest.raises(ValidationError, match="has no room for 4 boxes"):
+        Sokoban.Config(size=5, boxes=4)
 
 
 def test_more_pulls_make_harder_levels() -> None:
@@ -98,26 +100,17 @@ def test_boxes_are_pushed_and_never_pulled_or_stacked() -> None:
     assert level.after("right").after("left") == level, "walking away pulls nothing"
 
 
-def test_a_box_on_and_off_a_target_pays_nothing_but_the_moves(begun, answer) -> None:
+def test_a_box_on_and_off_a_target_pays_nothing_but_the_moves_and_the_last_one_solves_the_room(begun, answer) -> None:
     env = begun(Sokoban, actions_per_turn=9)
     env._level = read("###### #PXO_# #____# #X__O# #____# ######")
     on, off = answer(env, "right"), answer(env, "right")
     assert (on.reward, off.reward) == (pytest.approx(0.09), pytest.approx(-0.11))
     assert (on.success, on.terminated) == (False, False)
     assert on.observation.messages[0]["content"] == "######\n#_P√_#\n#____#\n#X__O#\n#____#\n######"
-
-
-def test_the_last_box_solves_the_room(begun, answer) -> None:
     env = begun(Sokoban)
-    solution = shortest(read(env.show()))
-    steps = [answer(env, direction) for direction in solution]
+    steps = [answer(env, direction) for direction in shortest(read(env.show()))]
     assert [step.terminated for step in steps] == [False] * (len(steps) - 1) + [True]
     assert (steps[-1].success, steps[-1].reward) == (True, pytest.approx(1.09))
-
-
-def test_more_boxes_than_the_room_takes_are_refused() -> None:
-    with pytest.raises(ValidationError, match="has no room for 4 boxes"):
-        Sokoban.Config(size=5, boxes=4)
 
 
 def pays(begun, answer, arm: str, **options) -> list[float]:
@@ -196,12 +189,16 @@ def test_the_cells_around_are_those_of_the_map(begun, answer) -> None:
     assert text_of(only.first) == "at 0 0: left # down _ right _ up #"
 
 
-def test_the_goal_is_a_success_and_pays_one(begun, answer) -> None:
+def test_the_goal_is_a_success_and_pays_one_and_a_hole_ends_the_episode_without_reward(begun, answer) -> None:
     env = begun(FrozenLake, frozen=1.0, success_rate=1.0, actions_per_turn=6)
     step = answer(env, "down, down, down, right, right")
     assert (step.success, step.reward, step.terminated) == (False, 0.0, False)
     step = answer(env, "right, left")
     assert (step.success, step.reward, step.terminated, step.info["moves"]) == (True, 1.0, True, 1)
+    seed = next(seed for seed in range(99) if draw_map(seed, 4, 0.8)[0][1] == "H")
+    step = answer(begun(FrozenLake, seed=seed, success_rate=1.0), "right")
+    assert (step.success, step.reward, step.terminated, step.truncated) == (False, 0.0, True, False)
+    assert answer(begun(FrozenLake), "fly").success is False, "None would leave it out of the share of successes"
 
 
 def test_every_step_of_the_way_is_rewarded_once_around_holes(begun, answer) -> None:
@@ -213,13 +210,6 @@ def test_every_step_of_the_way_is_rewarded_once_around_holes(begun, answer) -> N
     assert round(answer(env, "down").reward, 3) == 0.0, "it has been there"
     fast = begun(FrozenLake, frozen=1.0, success_rate=1.0, nearer=0.1, actions_per_turn=6)
     assert round(answer(fast, "down, down, down, right").reward, 3) == 0.4
-
-
-def test_a_hole_ends_the_episode_without_reward(begun, answer) -> None:
-    seed = next(seed for seed in range(99) if draw_map(seed, 4, 0.8)[0][1] == "H")
-    step = answer(begun(FrozenLake, seed=seed, success_rate=1.0), "right")
-    assert (step.success, step.reward, step.terminated, step.truncated) == (False, 0.0, True, False)
-    assert answer(begun(FrozenLake), "fly").success is False, "None would leave it out of the share of successes"
 
 
 def test_one_slips_as_often_as_the_recipe_says_and_each_episode_by_itself(begun, answer) -> None:

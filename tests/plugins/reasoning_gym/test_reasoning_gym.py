@@ -84,13 +84,14 @@ def test_exact_scorers_want_each_number_once_and_pay_nothing_else() -> None:
             assert score(task, answer, partial=True) == 0.0, answer
 
 
-def test_any_answer_is_no_right_answer() -> None:
-    """The package pays 1 for it in game_of_life_halting."""
-    halting = tasks("game_of_life_halting", size=4)
-    for task in halting:
+def test_any_answer_is_no_right_answer_nor_what_a_scorer_raises_at() -> None:
+    """The package pays 1 for any in game_of_life_halting."""
+    for task in tasks("game_of_life_halting", size=4):
         (right,) = task.answers
         assert score(task, right) == 1.0
         assert score(task, {"True": "False", "False": "True"}[right]) == score(task, "True or False") == 0.0
+    (task,) = tasks("prime_factorization", size=1)
+    assert (score(task, task.answers[0]), score(task, "seven")) == (1.0, 0.0)
 
 
 def test_partial_credit_begins_at_what_nonsense_gets() -> None:
@@ -99,12 +100,6 @@ def test_partial_credit_begins_at_what_nonsense_gets() -> None:
     assert score(task, almost) == 0.0
     assert 0 < score(task, almost, partial=True) < 1
     assert score(task, "I do not know", partial=True) == 0.0
-
-
-def test_what_a_scorer_raises_at_is_wrong() -> None:
-    (task,) = tasks("prime_factorization", size=1)
-    assert score(task, task.answers[0]) == 1.0
-    assert score(task, "seven") == 0.0
 
 
 def test_what_cannot_be_scored_is_no_zero() -> None:
@@ -158,15 +153,12 @@ def test_what_cannot_be_made_is_one_sentence(config: dict[str, Any], sentence: s
         tasks(**{"dataset": "leg_counting", **config})
 
 
-def test_without_the_package_loading_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_option_without_effect_is_refused_and_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "evaluate_answers" in ReasoningGym.idle_options(ReasoningGym.Config(**LEGS))
+    assert not ReasoningGym.idle_options(ReasoningGym.Config(dataset="n_queens"))
     monkeypatch.setattr(module, "find_spec", lambda name: None if name == "reasoning_gym" else util.find_spec(name))
     with pytest.raises(TaskError, match=r"is missing; run `pip install 'agent-r1\[reasoning_gym\]'`"):
         tasks(**LEGS)
-
-
-def test_an_option_without_effect_is_refused() -> None:
-    assert "evaluate_answers" in ReasoningGym.idle_options(ReasoningGym.Config(**LEGS))
-    assert not ReasoningGym.idle_options(ReasoningGym.Config(dataset="n_queens"))
 
 
 def test_sources_leave_each_others_and_our_random_numbers_alone() -> None:

@@ -96,16 +96,12 @@ def test_the_state_is_what_the_tools_have_told_in_any_order() -> None:
 CALL = '<tool_call>{"name": "lookup", "arguments": {"name": "Karimo"}}</tool_call>'
 
 
-def test_the_default_prompt_tells_how_to_call_and_answer():
+def test_the_prompt_tells_how_to_call_and_answer_unless_the_recipe_sets_it_and_the_tasks_own_is_kept():
+    asked = {"role": "user", "content": "Where?"}
     system, user = opening(make())
-    assert system["role"] == "system"
+    assert (system["role"], user) == ("system", asked)
     assert "<tool_call>" in system["content"]
     assert "<answer>" in system["content"]
-    assert user == {"role": "user", "content": "Where?"}
-
-
-def test_the_recipe_may_set_the_prompt_and_the_tasks_own_is_kept():
-    asked = {"role": "user", "content": "Where?"}
     assert opening(make(system_prompt="")) == [asked]
     assert opening(make(system_prompt="Be brief."), [asked]) == [{"role": "system", "content": "Be brief."}, asked]
     task = [{"role": "system", "content": "You are kind."}, asked]

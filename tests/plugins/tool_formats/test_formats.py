@@ -38,13 +38,10 @@ def hermes() -> Hermes:
     return Hermes()
 
 
-def test_a_call_is_written_as_models_write_it(hermes):
+def test_calls_are_written_as_models_write_them_and_keep_their_order(hermes):
     assert hermes.render_call(ToolCall("wiki_search", {"query": "Karimo"})) == (
         '<tool_call>\n{"name": "wiki_search", "arguments": {"query": "Karimo"}}\n</tool_call>'
     )
-
-
-def test_several_calls_keep_their_order(hermes):
     calls = [ToolCall("a", {"x": 1}), ToolCall("b", {"y": 2}), ToolCall("a", {"x": 3})]
     parsed = hermes.parse("\n".join(hermes.render_call(call) for call in calls))
     assert (parsed.calls, parsed.errors) == (calls, [])
