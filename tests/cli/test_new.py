@@ -27,23 +27,18 @@ def test_a_project_of_every_kind_is_whole(succeed: Run, tmp_path: Path, kind: st
     assert not [path for path in files if "{{" in path.read_text() or "{{" in str(path)]
 
 
-def test_it_passes_its_own_tests_before_it_is_installed_in_a_folder_of_its_name(
-    succeed: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: Path
+def test_it_passes_its_own_tests_before_it_is_installed_in_a_folder_of_its_name_that_nobody_had(
+    agent_r1: Run, succeed: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     succeed("new", "tool", UNUSED)
     folder = tmp_path / "agent-r1-letters-of-nobody"
     assert (folder / "tests" / f"test_{UNUSED}.py").is_file()
+    again = agent_r1("new", "tool", UNUSED, "--dir", folder)
+    assert (again.exit_code, f"error: {folder} exists already" in again.stderr) == (2, True)
     call = [warm, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(call, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
-
-
-def test_a_folder_that_exists_is_left_alone(agent_r1: Run, tmp_path: Path) -> None:
-    result = agent_r1("new", "tool", UNUSED, "--dir", tmp_path)
-    assert result.exit_code == 2
-    assert f"error: {tmp_path} exists already" in result.stderr
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

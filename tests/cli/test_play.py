@@ -18,6 +18,18 @@ from agent_r1_core.testing import make_task
 Command = Callable[..., Any]
 
 
+@pytest.mark.parametrize("command", ["play", "rollout", "eval"])
+def test_whoever_plays_or_scores_other_tasks_reads_which_options_went_with_the_old_ones(
+    succeed: Command, command: str, noise: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("actions.txt").write_text("<answer>2</answer>\n")
+    short = ("engine.max_new_tokens=4", "env.max_turns=1", "threads=1", "--model", noise)
+    options = {"play": ("--script", "actions.txt"), "rollout": (*short, "-n", 1), "eval": (*short, "evaluation.size=2")}
+    done = succeed(command, "calculator", "tasks.eval=miniwiki", *options[command])
+    assert 'tasks.eval is now miniwiki; of arithmetic these are dropped: tasks.eval.split="eval" (' in done.stderr
+
+
 @pytest.fixture(scope="module")
 def sum_and_answer() -> tuple[str, str]:
     """The calculator recipe's first evaluation task: its expression and its answer."""

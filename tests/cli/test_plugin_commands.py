@@ -52,16 +52,14 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("site")
-def test_a_command_is_listed_called_and_explained(agent_r1: Callable) -> None:
+def test_a_command_is_listed_called_and_explained_its_failures_are_sentences_and_an_own_command_stays(
+    agent_r1: Callable,
+) -> None:
     assert "report     Commands of the plugin thirds." in agent_r1("--help").stdout
     assert "count  Count." in agent_r1("report").output
     assert agent_r1("report", "count", "3").stdout == "1 2 3\n"
     assert "Count to a number." in agent_r1("report", "count", "--help").stdout
     assert "target:    thirds_commands:count" in agent_r1("plugins", "show", "report count").stdout
-
-
-@pytest.mark.usefixtures("site")
-def test_failures_are_sentences_and_an_own_command_stays(agent_r1: Callable) -> None:
     refused = agent_r1("report", "count", "0")
     assert (refused.exit_code, refused.stderr) == (2, "error: nobody counts to 0; give a number from 1 on\n")
     assert "agent-r1 train ppo" in agent_r1("train", "--help").stdout

@@ -69,16 +69,13 @@ def broken(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(root / "tests" / "fixtures" / "broken_plugins"))
 
 
-def test_list_shows_names_aliases_and_presets(agent_r1: Run, local: Path) -> None:
+def test_list_shows_names_aliases_and_presets_or_those_of_one_kind(agent_r1: Run, local: Path) -> None:
     result = agent_r1("plugins", "list", "-p", local)
     rows = [line.split(maxsplit=3) for line in result.stdout.splitlines()]
     assert result.exit_code == 0
     assert rows[0] == ["KIND", "NAME", "PLUGIN", "SUMMARY"]
     assert ["tool", "yell", "mine", "alias of shout"] in rows
     assert ["reward", "short", "mine", "length preset: Brief"] in rows
-
-
-def test_list_of_one_kind(agent_r1: Run, local: Path) -> None:
     wrong = agent_r1("plugins", "list", "--kind", "tols")
     assert wrong.exit_code == 2
     assert "did you mean 'tool'?" in " ".join(wrong.stderr.split())
@@ -90,15 +87,14 @@ def test_list_of_one_kind(agent_r1: Run, local: Path) -> None:
     assert {"mine", "calculator"} <= {plugin["name"] for plugin in answer["plugins"]}
 
 
-def test_list_survives_the_broken_plugins(succeed: Run, broken: None) -> None:
+def test_list_survives_the_broken_plugins_and_doctor_names_each_and_says_why(
+    succeed: Run, broken: None, agent_r1: Run
+) -> None:
     result = succeed("plugins", "list", "--disable-plugin", "switched_off")
     assert "Says what it was told" in result.stdout
     assert (
         "not loaded: wrong_api (broken-plugins 1.0) is incompatible: it was written for plugin API 99" in result.stderr
     )
-
-
-def test_doctor_names_every_broken_plugin_and_says_why(agent_r1: Run, broken: None) -> None:
     table = agent_r1("plugins", "doctor", "-P", "switched_off").stdout
     rows = {line.split()[0]: " ".join(line.split()) for line in table.splitlines()}
     assert rows["bad_target"].startswith("bad_target broken-plugins 1.0 wrong tool 'nowhere': ")

@@ -78,18 +78,15 @@ def test_successes_become_a_file_that_sft_learns_from(
     assert file.read_bytes() == before
 
 
-def test_where_nothing_succeeds_nothing_is_written(agent_r1: Callable[..., Any], noise: Path, tmp_path: Path) -> None:
+def test_where_nothing_succeeds_nothing_is_written_and_what_no_file_can_show_is_counted(
+    agent_r1: Callable[..., Any], noise: Path, tmp_path: Path, succeed: Callable[..., Any]
+) -> None:
     file = tmp_path / "own.jsonl"
     done = agent_r1("rollout", *SETTINGS, "--model", noise, "-s", 2, "--keep-successes", file)
     assert done.exit_code == 1
     assert f"error: 0 of 4 episodes succeeded, none is kept, and {file} is not written" in done.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-def test_episodes_that_no_file_can_show_are_counted_and_evaluation_is_named(
-    agent_r1: Callable[..., Any], succeed: Callable[..., Any], noise: Path, tmp_path: Path
-) -> None:
-    """Noise that every bound calls a success: its actions are cut by their budget."""
+    # Noise that every bound calls a success: its actions are cut by their budget.
     file = tmp_path / "own.jsonl"
     done = agent_r1("rollout", *SETTINGS, "--model", noise, "-n", 4, "--keep-successes", file, "--success-at", -1)
     assert "left out" in done.stderr

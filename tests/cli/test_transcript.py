@@ -41,7 +41,7 @@ def two_turns() -> Trajectory:
     return trajectory
 
 
-def test_off_a_terminal_actions_stand_in_brackets_and_nothing_is_coloured() -> None:
+def test_off_a_terminal_actions_stand_in_brackets_and_plain_data_has_ids_mask_and_rewards() -> None:
     lines = written(two_turns()).splitlines()
     assert lines[0].startswith("[[sampled by the policy (action mask 1)]]")
     assert lines[2] == "episode task/0: terminated (answer), 2 turns, 8 tokens, 4 of them sampled"
@@ -54,6 +54,11 @@ def test_off_a_terminal_actions_stand_in_brackets_and_nothing_is_coloured() -> N
         "  return 1.500",
     ]
     assert "\x1b" not in "".join(lines)
+    data = episode_json(two_turns(), decode)
+    (segment,) = data["segments"]
+    assert segment == {"ids": list(range(8)), "mask": [0, 0, 1, 1, 0, 1, 1, 0], "text": "abcdefgh"}
+    assert data["turns"][0]["rewards"] == {"env": 0.0, "polite": 0.25}
+    assert (data["return"], data["status"], data["answer"]) == (1.5, "terminated", "2")
 
 
 def test_on_a_terminal_actions_are_coloured_and_the_environment_is_dim() -> None:
@@ -92,11 +97,3 @@ def test_a_summary_a_rewritten_context_and_a_cut_action_are_told() -> None:
     assert "cut by the token budget" in told
     assert "no answer, accepted: '2'" in told
     assert [turn["purpose"] for turn in episode_json(trajectory, decode)["turns"]] == ["action", "summary", "action"]
-
-
-def test_the_plain_data_has_ids_mask_text_and_rewards() -> None:
-    data = episode_json(two_turns(), decode)
-    (segment,) = data["segments"]
-    assert segment == {"ids": list(range(8)), "mask": [0, 0, 1, 1, 0, 1, 1, 0], "text": "abcdefgh"}
-    assert data["turns"][0]["rewards"] == {"env": 0.0, "polite": 0.25}
-    assert (data["return"], data["status"], data["answer"]) == (1.5, "terminated", "2")

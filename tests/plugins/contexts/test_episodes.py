@@ -109,7 +109,7 @@ def test_append_is_what_happens_without_a_strategy_and_truncates() -> None:
     assert len(one.turns) < 5
 
 
-def test_a_window_leaves_whole_turns() -> None:
+def test_a_window_leaves_whole_turns_and_fewer_where_the_budget_is_small() -> None:
     one = episode(Window(Window.Config(turns=2)), words)
     assert [turn.segment for turn in one.turns] == [0, 0, 0, 1, 2]
     assert all("Walk." in read(one, turn) and "Five steps!" in read(one, turn) for turn in range(5))
@@ -119,9 +119,6 @@ def test_a_window_leaves_whole_turns() -> None:
         assert [f"Stone {index + 1}." in text for index in range(turn)] == [index in kept for index in range(turn)]
     assert sum(map(sum, (segment.mask for segment in one.segments))) == sum(turn.tokens for turn in one.turns)
     assert [turn.state_key for turn in one.turns] == ["0", "1", "2", "3", "4"]
-
-
-def test_a_window_keeps_fewer_turns_where_the_budget_is_small() -> None:
     wide = episode(Window(Window.Config(turns=4)), words, max_tokens=180)
     assert wide.status is EndStatus.TERMINATED
     last = read(wide, 4)

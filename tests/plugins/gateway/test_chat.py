@@ -81,13 +81,10 @@ def test_messages_are_read(given, read):
     assert list(chat.read(body(*given)).messages) == read
 
 
-def test_tools_need_no_more_than_a_name():
+def test_tools_need_no_more_than_a_name_and_what_has_no_effect_is_listed_up_to_a_bound():
     (tool,) = chat.read(body(tools=[{"type": "function", "function": {"name": "now"}}])).tools
     empty = {"type": "object", "properties": {}}
     assert tool["function"] == {"name": "now", "description": "", "parameters": empty}
-
-
-def test_what_has_no_effect_within_messages_is_listed_up_to_a_bound():
     assert chat.read(body({**HELLO, "name": "Ann", "audio": None})).ignored == ("messages[].name",)
     many = {f"field_{number}": 1 for number in range(1000)}
     assert len(chat.read(body({**HELLO, **many})).ignored) == 20

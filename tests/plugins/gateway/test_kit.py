@@ -150,14 +150,11 @@ def test_what_is_not_exact(sampled, segments, error, sentence):
         report(sampled, segments).check([[0, 1]])
 
 
-def test_without_the_option_nothing_is_collected_and_nothing_imported(run: Run, tmp_path: Path) -> None:
+def test_behaviours_are_collected_by_the_option_alone_and_beside_paths(run: Run, tmp_path: Path, address: str) -> None:
     (tmp_path / "test_own.py").write_text(
         "import sys\ndef test_own(): assert 'agent_r1_gateway_kit.protocol' not in sys.modules\n"
     )
     assert "1 passed" in run().stdout
-
-
-def test_with_paths_the_behaviours_come_along(run: Run, address: str, tmp_path: Path) -> None:
     (tmp_path / "test_own.py").write_text("def test_a_question_of_mine(): pass\n")
     result = run("--agent-gateway", address, "test_own.py", "-k", "a_question and (chat or mine)")
     assert "3 passed" in result.stdout, result.stdout

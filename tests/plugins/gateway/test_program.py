@@ -367,11 +367,7 @@ SLEEP = ["sleep", f"77.{os.getpid()}"]
         ),
         ("import signal; signal.signal(15, signal.SIG_IGN)\nwhile True: ask('Hi')", EndStatus.TRUNCATED, "max_turns"),
         ("ask('Hi')\nfor _ in range(20000): print('x' * 99)", EndStatus.TERMINATED, "env"),
-        (
-            f"import subprocess; subprocess.Popen({SLEEP})\nask('Hi'); print(1)",
-            EndStatus.TERMINATED,
-            "env",
-        ),
+        (f"import subprocess; subprocess.Popen({SLEEP})\nask('Hi'); print(1)", EndStatus.TERMINATED, "env"),
         ("import subprocess; subprocess.Popen(['sleep', '78'], start_new_session=True)\nask('Hi')", None, ""),
     ],
     ids=["exit", "killed", "hang", "for ever", "prints", "fork", "daemon"],

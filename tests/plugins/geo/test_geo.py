@@ -167,13 +167,7 @@ def test_ambiguous_names_and_unclear_facts_are_not_asked(corpora: dict[str, dict
     assert corpora["train"]["Turkey"].startswith("Turkey is a country. Its capital is Ankara.")
 
 
-def test_without_a_package_loading_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "find_spec", lambda name: None if name == "pycountry" else util.find_spec(name))
-    with pytest.raises(TaskError, match=r"the package pycountry is missing; run `pip install 'agent-r1\[geo\]'`"):
-        source().load()
-
-
-def test_wrong_and_idle_options_are_refused() -> None:
+def test_wrong_and_idle_options_are_refused_and_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for options in ({"hops": (3,)}, {"kinds": ("riddle",)}, {"size": 0}, {"colour": 1}):
         with pytest.raises(ValidationError):
             source(**options)
@@ -183,3 +177,6 @@ def test_wrong_and_idle_options_are_refused() -> None:
     assert "demonstrate" in Geo.idle_options(Geo.Config(kinds=("bridge",), hops=(1,)))
     with pytest.raises(TaskError, match=r"holds \d+ questions with split=eval.* size=90000 was asked for"):
         source(split="eval", size=90000).load()
+    monkeypatch.setattr(module, "find_spec", lambda name: None if name == "pycountry" else util.find_spec(name))
+    with pytest.raises(TaskError, match=r"the package pycountry is missing; run `pip install 'agent-r1\[geo\]'`"):
+        source().load()

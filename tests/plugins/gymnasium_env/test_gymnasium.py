@@ -23,14 +23,11 @@ def text_of(observation) -> str:
     return observation.messages[0]["content"]
 
 
-def test_the_first_message_tells_the_actions_and_shows_the_state(begun) -> None:
+def test_the_first_message_shows_the_state_and_a_turn_moves_and_names_it(begun, answer) -> None:
     text = text_of(begun(Gymnasium, **CLIFF).first)
     assert text.startswith("Actions: up, right, down, left. Write it as <answer>up</answer>.\n")
     assert text.endswith("x  C  C  C  C  C  C  C  C  C  C  T")
     assert text_of(begun(Gymnasium, **CLIFF, rules="").first).startswith("o  o")
-
-
-def test_a_turn_moves_the_world_and_names_its_state(begun, answer) -> None:
     env = begun(Gymnasium, **CLIFF)
     there, back = answer(env, "up"), answer(env, " DOWN ")
     assert (there.reward, there.info, there.errors) == (-1.0, {"moves": 1, "illegal": 0}, [])

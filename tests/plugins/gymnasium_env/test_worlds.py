@@ -117,15 +117,12 @@ def pays(begun, answer, arm: str, **options) -> list[float]:
     return [answer(begun(Bandit, luck=luck, **options), arm).reward for luck in range(400)]
 
 
-def test_the_safe_arm_always_pays_little_and_the_risky_one_rarely_much(begun, answer) -> None:
+def test_the_safe_arm_pays_little_the_risky_one_rarely_much_and_success_is_not_luck(begun, answer) -> None:
     assert set(pays(begun, answer, "phoenix")) == {0.1}
     risky = pays(begun, answer, "dragon")
     assert set(risky) == {0.0, 1.0}
     assert statistics.fmean(risky) == pytest.approx(0.25, abs=0.07)
     assert set(pays(begun, answer, "dragon", reverse=True)) == {0.1}, "the names are exchanged"
-
-
-def test_success_is_the_arm_that_pays_more_on_average_and_not_luck(begun, answer) -> None:
     for luck in range(20):
         assert answer(begun(Bandit, luck=luck), "dragon").success is True
         assert answer(begun(Bandit, luck=luck), "phoenix").success is False
@@ -147,7 +144,7 @@ def text_of(observation) -> str:
     return observation.messages[0]["content"]
 
 
-def test_a_task_draws_its_map_and_every_map_has_a_way(begun) -> None:
+def test_a_task_draws_its_map_every_map_has_a_way_and_no_map_of_training_is_evaluated(begun) -> None:
     maps = [text_of(begun(FrozenLake, seed=seed, rules="").first) for seed in range(50)]
     assert len(set(maps)) > 40
     assert maps[3] == text_of(begun(FrozenLake, seed=3, luck=9, rules="").first)
@@ -158,9 +155,6 @@ def test_a_task_draws_its_map_and_every_map_has_a_way(begun) -> None:
         assert reachable(rows)
     share = sum(text.count("O") for text in maps) / (14 * len(maps))
     assert 0.1 < share < 0.25, "a fifth of the cells are holes, less those that closed every way"
-
-
-def test_no_map_of_training_is_evaluated() -> None:
     trained = {tuple(draw_map(seed, 4, 0.8)) for seed in range(600)}
     held_out = {tuple(draw_map(seed, 4, 0.8)) for seed in range(HELD_OUT, HELD_OUT + 200)}
     assert len(held_out) > 80

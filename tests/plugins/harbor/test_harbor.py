@@ -135,11 +135,7 @@ def test_tests_that_give_no_reward_fail_the_episode(copied: Path, script: str, s
         ("[environment]", "[environment]\ngpus = 1", "asks for GPUs"),
         ("[environment]", "[environment]\nenv = {KEY = '${KEY}'}", "asks for variables of the host"),
         ("[environment]", "[environment]\ndocker_image = 'debian'", "needs an image, and no docker or podman answers"),
-        (
-            "[environment]",
-            "[environment]\ndocker_image = '--privileged'",
-            "is '--privileged'; give the name",
-        ),
+        ("[environment]", "[environment]\ndocker_image = '--privileged'", "is '--privileged'; give the name"),
         ("timeout_sec = 60.0", "timeout_sec = -1", "agent.timeout_sec of the task"),
         ("timeout_sec = 60.0", "timeout_sec = inf", "agent.timeout_sec of the task"),
         ("[environment]", "[[environment]]", "environment of the task"),

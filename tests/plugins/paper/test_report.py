@@ -151,7 +151,7 @@ def shown(live: bool) -> str:
     return stream.getvalue()
 
 
-def test_without_a_terminal_each_cell_has_two_lines() -> None:
+def test_each_cell_has_two_lines_and_a_terminal_shows_its_last_line_and_the_time_left() -> None:
     assert shown(live=False).splitlines() == [
         "ppo-0 begins, 1 of 2, about 2:01:40 left in all",
         "ppo-0 finished after 1:30",
@@ -159,9 +159,6 @@ def test_without_a_terminal_each_cell_has_two_lines() -> None:
         "grpo-0 failed after 5 s: the GPU is full\\x1b[2J (see grpo-0.log)",
         "grpo-0 is left out: another process runs it",
     ]
-
-
-def test_a_terminal_shows_the_cell_its_last_line_and_the_time_left() -> None:
     text = shown(live=True)
     assert "ppo-0 finished after 1:30" in text
     assert "step 4/25  reward 0.500" in text

@@ -33,14 +33,11 @@ def columns(record: dict[str, Any]) -> dict[str, Any]:
     return kept | {"id": record["_id"], "context": context, "supporting_facts": facts}
 
 
-def test_without_paragraphs_there_is_no_corpus(source: Any) -> None:
+def test_ids_are_different_records_are_objects_and_without_paragraphs_there_is_no_corpus(source: Any) -> None:
     hotpotqa = source(HotpotQA, "hotpot.json", {key: ORIGINAL[key] for key in ("_id", "question", "answer")})
     (task,) = hotpotqa.load()
     assert task.metadata == {"hops": 2}, "what a record does not tell is not in its metadata"
     assert hotpotqa.corpus() is None
-
-
-def test_an_id_that_occurs_twice_and_what_is_no_record_are_named(source: Any) -> None:
     with pytest.raises(TaskError, match=r"record 2 of .* has the id '5a' of an earlier one"):
         source(HotpotQA, "hotpot.json", ORIGINAL, ORIGINAL).load()
     for read in ("load", "corpus"):

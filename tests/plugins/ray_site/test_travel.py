@@ -79,7 +79,9 @@ def spec(tmp_path: Path, file: Path) -> WorkerSpec:
     return sent
 
 
-def test_a_worker_makes_the_same_run_from_what_it_is_sent(spec: WorkerSpec, file: Path) -> None:
+def test_a_worker_makes_the_same_run_from_what_it_is_sent_unless_its_plugins_are_others(
+    spec: WorkerSpec, file: Path
+) -> None:
     file.write_text("raise SystemExit('another file of this name')")  # on the other machine
     (file.parent / "shown.jsonl").unlink()
     blueprint = spec.build()
@@ -91,9 +93,6 @@ def test_a_worker_makes_the_same_run_from_what_it_is_sent(spec: WorkerSpec, file
     assert blueprint.stages == ("train", "eval")
     assert [task.prompt for task in blueprint.examples.tasks] == ["0?"]
     assert blueprint.resolved.make("reward", blueprint.resolved.config.rewards[0]).name == "vowels"
-
-
-def test_a_worker_with_other_plugins_is_refused_by_name(spec: WorkerSpec) -> None:
     plugins = [one | {"version": "0.0.7"} if one["name"] == "calculator" else one for one in spec.plugins]
     with pytest.raises(PluginError, match=r"plugin 'calculator' has changed .* version 0.0.7 became .*; install the"):
         replace(spec, plugins=plugins).build()

@@ -58,14 +58,11 @@ class TestReasoningGymScore(RewardContract):
     )
 
 
-def test_splits_share_no_question_and_seeds_do_not_overlap() -> None:
+def test_splits_share_no_question_and_a_mixture_draws_from_its_sets() -> None:
     """The package's own seeds 0 and 1 have all but one question in common."""
     drawn = [tasks(**LEGS, split=split, seed=seed) for split in ("train", "eval") for seed in (0, 1)]
     prompts = [task.prompt for one in drawn for task in one]
     assert len(prompts) == len(set(prompts)) == 80
-
-
-def test_a_mixture_draws_from_its_sets() -> None:
     parts = [{"name": "leg_counting", "weight": 2, "config": {"max_animals": 3}}, {"name": "coin_flip"}]
     mixed = tasks("composite", options={"datasets": parts}, size=30)
     assert {task.metadata["dataset"] for task in mixed} == {"leg_counting", "coin_flip"}

@@ -150,16 +150,13 @@ def search(*results: str, path: Any = ("Mira", "Tavelo"), query: Any = "Mira") -
     return [SupportingTitles().score_turn(turn, trajectory) for turn in trajectory.turns]
 
 
-def test_a_supporting_passage_pays_once_and_also_in_the_last_turn() -> None:
+def test_a_supporting_passage_pays_once_and_a_title_that_the_policy_wrote_itself_nothing() -> None:
     assert search(FOUND, FOUND, "<information>Tavelo\nTavelo is a person.</information>") == [0.5, 0.0, 0.5]
     assert search("No passage found.", "Tavelo\nTavelo is a person.\n\n" + FOUND) == [0.0, 1.0]
     assert search("The director is Tavelo.") == [0.0], "one stood in the prompt, one is only mentioned"
     for path in (None, [], "Mira"):
         with pytest.raises(ValueError, match=r"names no supporting passages in metadata\['path'\]; use tasks that do"):
             search(FOUND, path=path)
-
-
-def test_a_title_that_the_policy_wrote_itself_pays_nothing() -> None:
     for query in ("a\nTavelo\nb", ["a\nTavelo\nb"], {"k": "a\nTavelo"}):
         assert search('Results for "a\nTavelo\nb":\nNo passage found.', query=query) == [0.0]
     assert search("Tavelo\nTavelo is a person.", query="Tavelo") == [0.5]

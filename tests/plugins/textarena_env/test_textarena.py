@@ -122,19 +122,16 @@ def test_a_player_reads_the_rules_once_and_never_its_own_moves() -> None:
     assert text(shown) == "Player 0, take.\nCurrent Pile:\n  pile 0: 3\n  pile 1: 4\n  pile 2: 5"
 
 
-def test_whoever_wins_takes_what_the_other_loses() -> None:
+def test_player_0_acts_first_and_whoever_wins_takes_what_the_other_loses() -> None:
+    """In Kuhn poker the game calls that one Player 1."""
+    games = list(steps("KuhnPoker-v0", opponent="self"))
+    assert (games[0][0].player, "You are Player 1" in text(games[0][0])) == (0, True)
+    assert {seen.player for seen, _ in games} == {0, 1}
     *_, (_, last) = steps("Nim-v0", opponent="self", seed=1)
     assert last is not None
     assert (last.reward, last.success, last.info["result"]) == (1.0, True, "Player 0 took the last object(s)!")
     other = last.others[1]
     assert (other.reward, other.success, other.info["first_won"], other.info["drawn"]) == (-1.0, False, 1, 0)
-
-
-def test_player_0_is_who_acts_first() -> None:
-    """In Kuhn poker the game calls that one Player 1."""
-    games = list(steps("KuhnPoker-v0", opponent="self"))
-    assert (games[0][0].player, "You are Player 1" in text(games[0][0])) == (0, True)
-    assert {seen.player for seen, _ in games} == {0, 1}
 
 
 def test_the_policys_seat_alternates_with_the_tasks_seed() -> None:

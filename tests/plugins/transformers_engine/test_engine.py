@@ -89,10 +89,7 @@ def test_leaving_without_closing_ends_the_process_cleanly(model):
         (make_request((5, 97), 4, 0), "id 97 is outside the model's vocabulary of 97"),
         (make_request((5,) * 256, 4, 0), "a context of 256 ids leaves no room in the 256 positions"),
         (make_request((5,), 4, 0, stop_strings=("x",)), "without a tokenizer"),
-        (
-            make_request((5,) * 8, 25, 0),
-            r"needs more than the 32 tokens of the cache; raise engine\.max_total_tokens",
-        ),
+        (make_request((5,) * 8, 25, 0), r"needs more than the 32 tokens of the cache; raise engine\.max_total_tokens"),
     ],
 )
 async def test_a_request_that_cannot_be_served_is_one_sentence_and_the_others_go_on(request_, sentence, serving):
