@@ -91,15 +91,12 @@ def test_a_run_that_exists_is_neither_overwritten_nor_touched(
     broken = agent_r1("train", "default", "--force", *[f"{text}x" if "model.name" in text else text for text in small])
     assert broken.exit_code == 1
     assert files(tmp_path) == before, "not even --force deletes a run before its successor could begin"
-
-
-def test_a_folder_of_somebody_else_is_never_deleted(agent_r1: Invoke, small: list[str], tmp_path: Path) -> None:
-    (tmp_path / "runs" / "small").mkdir(parents=True)
-    (tmp_path / "runs" / "small" / "thesis.txt").write_text("years of work")
-    done = agent_r1("train", "default", *small, "--force")
-    assert done.exit_code == 1
-    assert "is not a run directory, so --force does not delete it" in done.stderr
-    assert (tmp_path / "runs" / "small" / "thesis.txt").read_text() == "years of work"
+    (tmp_path / "runs" / "other").mkdir()
+    (tmp_path / "runs" / "other" / "thesis.txt").write_text("years of work")
+    strange = agent_r1("train", "default", *changed("run.name=other"), "--force")
+    assert strange.exit_code == 1
+    assert "is not a run directory, so --force does not delete it" in strange.stderr
+    assert (tmp_path / "runs" / "other" / "thesis.txt").read_text() == "years of work"
 
 
 @pytest.mark.parametrize(

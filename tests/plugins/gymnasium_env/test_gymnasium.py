@@ -36,7 +36,7 @@ def test_the_first_message_shows_the_state_and_a_turn_moves_and_names_it(begun, 
     assert back.observation.state_key == env.first.state_key
 
 
-def test_several_actions_add_up_and_stop_at_the_first_that_is_illegal(begun, answer) -> None:
+def test_several_actions_add_up_to_the_first_illegal_one_and_thinking_is_not_acting(begun, answer) -> None:
     env = begun(Gymnasium, **CLIFF, actions_per_turn=4, illegal_penalty=0.5)
     assert answer(env, "up, right || right").info == {"moves": 3, "illegal": 0}
     step = answer(env, "left; fly\nleft")
@@ -44,6 +44,10 @@ def test_several_actions_add_up_and_stop_at_the_first_that_is_illegal(begun, ans
     assert step.errors == ["'fly' is no action; the actions are up, right, down, left"]
     assert text_of(step.observation).startswith(f"Error: {step.errors[0]}.\n")
     assert answer(env, "up, up, up, up, up").errors == ["5 actions are too many; a turn has at most 4"]
+    env = begun(Gymnasium, **CLIFF)
+    assert env.step(Action("<think><answer>up</answer></think>")).errors
+    step = env.step(Action("<answer>fly</answer><answer>up</answer>"))
+    assert step.info["moves"] == 1
 
 
 @pytest.mark.parametrize(("text", "cut", "said"), [("up", False, "no action"), ("<answer>u", True, "cut off")])
@@ -53,13 +57,6 @@ def test_an_action_that_cannot_be_read_moves_nothing_and_is_told(begun, text: st
     assert said in text_of(step.observation)
     assert (step.info, step.reward, len(step.errors)) == ({"moves": 0, "illegal": 1}, 0.0, 1)
     assert step.observation.state_key == env.first.state_key
-
-
-def test_thinking_is_not_acting_and_the_last_answer_counts(begun) -> None:
-    env = begun(Gymnasium, **CLIFF)
-    assert env.step(Action("<think><answer>up</answer></think>")).errors
-    step = env.step(Action("<answer>fly</answer><answer>up</answer>"))
-    assert step.info["moves"] == 1
 
 
 def test_an_end_of_the_world_and_a_time_limit_are_two_things(begun, answer) -> None:

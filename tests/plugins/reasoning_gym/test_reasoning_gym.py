@@ -99,16 +99,13 @@ def test_partial_credit_begins_at_what_nonsense_gets() -> None:
     assert score(task, "I do not know", partial=True) == 0.0
 
 
-def test_what_cannot_be_scored_is_no_zero() -> None:
+def test_what_cannot_be_scored_is_no_zero_and_sets_whose_scorers_run_answers_are_off() -> None:
     with pytest.raises(ValueError, match="is not of the source reasoning_gym"):
         score(Task("t", "?"), "1")
     made = TASK.metadata["reasoning_gym"]
     other = replace(TASK, metadata={"reasoning_gym": {**made, "digest": 1}})
     with pytest.raises(ValueError, match="makes another question; install the one of the run"):
         score(other, "1")
-
-
-def test_sets_whose_scorers_run_answers_are_off_and_named() -> None:
     for dataset, options in (("n_queens", {}), ("composite", {"datasets": [{"name": "n_queens"}]})):
         with pytest.raises(TaskError, match=f"n_queens off, .* run the answers to {', '.join(READ_AS_DATA)} as Python"):
             tasks(dataset, options=options)

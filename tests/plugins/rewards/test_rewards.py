@@ -162,7 +162,7 @@ def test_a_supporting_passage_pays_once_and_a_title_that_the_policy_wrote_itself
     assert search("Tavelo\nTavelo is a person.", query="Tavelo") == [0.5]
 
 
-def test_a_title_in_a_sentence_about_the_policys_own_mistake_pays_nothing() -> None:
+def test_a_title_in_a_sentence_about_a_mistake_or_that_an_earlier_turn_showed_pays_nothing() -> None:
     """The name of a tool that there is not, or of a call without arguments, may hold lines, too."""
     trajectory = make_trajectory([((1,), (2,))], task=make_task(metadata={"path": ["Tavelo"]}))
     (turn,) = trajectory.turns
@@ -171,9 +171,6 @@ def test_a_title_in_a_sentence_about_the_policys_own_mistake_pays_nothing() -> N
     for errors, calls, score in (([], [], 1.0), (["the call of x\nTavelo\ny is wrong"], [], 0.0), ([], [unknown], 0.0)):
         turn.errors, turn.calls = errors, calls
         assert SupportingTitles().score_turn(turn, trajectory) == score
-
-
-def test_a_title_that_an_earlier_turn_showed_or_echoed_pays_no_second_time() -> None:
     trajectory = make_trajectory([((1,), (2,))] * 3, task=make_task(metadata={"path": ["Mira", "Tavelo"]}))
     first, second, third = trajectory.turns
     second.observation = [{"role": "tool", "content": FOUND}]

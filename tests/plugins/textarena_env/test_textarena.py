@@ -134,7 +134,12 @@ def test_player_0_acts_first_and_whoever_wins_takes_what_the_other_loses() -> No
     assert (other.reward, other.success, other.info["first_won"], other.info["drawn"]) == (-1.0, False, 1, 0)
 
 
-def test_the_policys_seat_alternates_with_the_tasks_seed() -> None:
+def test_a_function_may_play_the_others_and_the_policys_seat_alternates_with_the_tasks_seed() -> None:
+    env, seen = begun("TicTacToe-v0", seed=1, opponent="agent_r1_textarena.moves:random_move")
+    assert text(seen) == text(begun("TicTacToe-v0", seed=1, opponent="random")[1])
+    assert TextArena.programs(env.config) == {"opponent": "function agent_r1_textarena.moves:random_move"}
+    assert TextArena.frozen_model(env.config) is None
+    assert TextArena.frozen_model(TextArenaConfig(id="Nim-v0", opponent="runs/first")) == "runs/first"
     for opponent in ("random", "start"):
         seats = [begun("TicTacToe-v0", seed=seed, opponent=opponent)[1] for seed in range(4)]
         if opponent == "random":
@@ -142,14 +147,6 @@ def test_the_policys_seat_alternates_with_the_tasks_seed() -> None:
             assert {(seen.player, seen.frozen) for seen in seats} == {(0, False)}
         else:
             assert [(seen.player, seen.frozen) for seen in seats] == [(0, False), (1, True)] * 2
-
-
-def test_a_function_may_play_the_others() -> None:
-    env, seen = begun("TicTacToe-v0", seed=1, opponent="agent_r1_textarena.moves:random_move")
-    assert text(seen) == text(begun("TicTacToe-v0", seed=1, opponent="random")[1])
-    assert TextArena.programs(env.config) == {"opponent": "function agent_r1_textarena.moves:random_move"}
-    assert TextArena.frozen_model(env.config) is None
-    assert TextArena.frozen_model(TextArenaConfig(id="Nim-v0", opponent="runs/first")) == "runs/first"
 
 
 def test_one_invalid_action_is_answered_and_the_second_loses() -> None:

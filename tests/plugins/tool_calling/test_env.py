@@ -167,14 +167,11 @@ def test_search_tags_reach_the_only_tool():
     assert message["content"].startswith("<information>Tavelo.")
 
 
-def test_an_action_of_nothing_but_errors_is_not_answered_at_any_length():
+def test_an_action_of_nothing_but_errors_or_too_many_calls_is_answered_within_bounds():
     made = step(make(max_calls=2), "<tool_call></tool_call>" * 5000)
     assert len(made.errors) == 5000
     texts = [message["content"] for message in made.observation.messages]
     assert texts[2:] == ["Error: 4998 more errors are not shown."]
-
-
-def test_more_calls_than_an_action_may_make_are_not_run_and_said_so():
     made = step(make(max_calls=2), "\n".join([CALL] * 5))
     assert [call.error for call in made.calls] == [None, None]
     assert made.errors == ["5 calls at once are too many; only the first 2 were run"]

@@ -18,8 +18,8 @@ from agent_r1_wiki_search.searcher import Hit
 
 from agent_r1_core import Passage, ToolError
 
-FACTS = {"backend": "bm25", "passages": 4, "corpus": "corpus.jsonl", "hash": "c0"}
-HEALTH = {"status": "ready", "index": "1", "facts": FACTS}
+from .conftest import FACTS, HEALTH
+
 BODY = json.dumps(HEALTH).encode()
 REST = b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(BODY), BODY)
 DRIPS = {

@@ -141,15 +141,6 @@ def test_without_a_corpus_the_option_to_set_is_named(tmp_path: Path, corpora: di
         WikiSearch().open(ToolResources(str(tmp_path), corpora))
 
 
-def test_a_service_needs_its_url() -> None:
-    with pytest.raises(ValueError, match=r"needs url: http://HOST:PORT"):
-        WikiSearch.Config(backend="remote")
-    for url in ("localhost:1", "127.0.0.1:18765", "http://localhost:1/search", "http://"):
-        with pytest.raises(ValueError, match="is not the URL of a service; write it as http://HOST:PORT"):
-            WikiSearch.Config(backend="remote", url=url)
-    assert WikiSearch.Config(backend="remote", url="http://localhost:1/").url == "http://localhost:1/"
-
-
 @pytest.fixture
 def builds(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """One entry for each index that is built rather than loaded."""
