@@ -14,55 +14,28 @@ from agent_r1_gateway.wire import DEEPEST, MOST_LITERAL, Call, ChatMessage, Refu
 
 from .conftest import nested, recorded
 
-CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "x"}'}}
-SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}}
-CHAT = {
-    "model": "policy",
-    "messages": [
-        {"role": "system", "content": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}]},
-        {"role": "user", "content": "Hello", "name": "Ann"},
-        {"role": "assistant", "content": None, "tool_calls": [CALL], "reasoning_content": "hm", "function_call": None},
-        {"role": "tool", "tool_call_id": "c1", "content": "found"},
-    ],
-    "tools": [{"type": "function", "function": {"name": "search", "description": "Search.", "parameters": SCHEMA}}],
-    "stop": ["END"],
-    "stream_options": {"include_usage": True},
-    **{name: None for name in chat.FIELDS if name not in ("model", "messages", "tools", "stop", "stream_options")},
-}
-MESSAGES = {
-    "model": "policy",
-    "max_tokens": 50,
-    "system": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}],
-    "messages": [
-        {"role": "user", "content": "Hello"},
-        {
-            "role": "assistant",
-            "content": [
-                {"type": "thinking", "thinking": "hm", "signature": "s"},
-                {"type": "text", "text": "I look."},
-                {"type": "tool_use", "id": "t1", "name": "search", "input": {"q": "x"}},
-            ],
-        },
-        {
-            "role": "user",
-            "content": [
-                {
-                    "type": "tool_result",
-                    "tool_use_id": "t1",
-                    "is_error": True,
-                    "content": [{"type": "text", "text": "r"}],
-                },
-                {"type": "text", "text": "Go on."},
-            ],
-        },
-    ],
-    "tools": [{"name": "search", "description": "Search.", "input_schema": SCHEMA, "type": "custom"}],
-    "tool_choice": {"type": "auto"},
-    "stop_sequences": ["END"],
-}
-MESSAGES |= {name: None for name in messages.FIELDS if name not in MESSAGES}
+
+def whole(dialect: Dialect, name: str, *further: Any, **fields: Any) -> dict[str, Any]:
+    """What a client sent, with further messages and fields, and every field that the API has."""
+    _, body = recorded("client_requests")[name]
+    return dict.fromkeys(dialect.FIELDS) | body | fields | {"messages": [*body["messages"], *further]}
 
 
+RESULT = {"type": "tool_result", "tool_use_id": "call_1", "content": [{"type": "text", "text": "r"}]}
+CHAT = whole(
+    chat,
+    "pi",
+    {"role": "assistant", "content": None, "function_call": None},
+    {"role": "user", "content": [{"type": "text", "text": "On.", "cache_control": {"type": "ephemeral"}}], "name": "A"},
+    stop=["END"],
+)
+MESSAGES = whole(
+    messages,
+    "claude code",
+    {"role": "user", "content": [RESULT, {"type": "text", "text": "Go on."}]},
+    tool_choice={"type": "auto"},
+    stop_sequences=["END"],
+)
 CASES = [
     pytest.param(chat, CHAT, id="chat"),
     pytest.param(messages, MESSAGES, id="messages"),
