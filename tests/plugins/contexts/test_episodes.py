@@ -153,13 +153,21 @@ def test_a_summary_is_an_action_that_no_environment_sees_and_with_the_task_begin
     assert "Seen so far: 2." not in read(one, 6), "the second summary takes the place of the first"
 
 
-def test_a_long_context_is_summed_up_in_time() -> None:
+def test_a_long_context_is_summed_up_in_time_and_an_episode_without_room_for_its_summary_truncated() -> None:
     one = episode(Summary(Summary.Config(max_tokens=200, summary_tokens=60)), words, max_tokens=600)
     assert one.status is EndStatus.TERMINATED
     for turn in one.turns:
         if turn.purpose == "action":
             assert turn.start <= 200
     assert any(turn.purpose == "summary" for turn in one.turns)
+    no_prompt = episode(Summary(Summary.Config(turns=2, prompt="Sum up! " * 60)), words, max_tokens=400)
+    assert (no_prompt.status, no_prompt.reason) == (EndStatus.TRUNCATED, "max_tokens")
+    assert no_prompt.turns[-1].purpose == "action"
+    long = Summary(Summary.Config(turns=2, prompt="Now.", heading="Notes: " * 40))
+    no_notes = episode(long, words, max_tokens=300)
+    assert (no_notes.status, no_notes.reason) == (EndStatus.TRUNCATED, "max_tokens")
+    assert no_notes.turns[-1].purpose == "summary"
+    assert no_notes.success is False, "the environment's last word"
 
 
 @pytest.mark.parametrize(
@@ -186,17 +194,6 @@ def test_a_cut_or_empty_summary_is_used_as_it_is_and_counted(
     assert (metrics["episode/turns"], metrics["episode/summaries"]) == (5.0, 2.0)
     assert (metrics["episode/cut_summaries"], metrics["episode/empty_summaries"]) == (cut, empty)
     assert (metrics["episode/cut_actions"], metrics["episode/malformed"]) == (0.0, 0.0)
-
-
-def test_an_episode_that_has_no_room_for_its_summary_is_truncated() -> None:
-    no_prompt = episode(Summary(Summary.Config(turns=2, prompt="Sum up! " * 60)), words, max_tokens=400)
-    assert (no_prompt.status, no_prompt.reason) == (EndStatus.TRUNCATED, "max_tokens")
-    assert no_prompt.turns[-1].purpose == "action"
-    long = Summary(Summary.Config(turns=2, prompt="Now.", heading="Notes: " * 40))
-    no_notes = episode(long, words, max_tokens=300)
-    assert (no_notes.status, no_notes.reason) == (EndStatus.TRUNCATED, "max_tokens")
-    assert no_notes.turns[-1].purpose == "summary"
-    assert no_notes.success is False, "the environment's last word"
 
 
 class Faulty(ContextStrategy):

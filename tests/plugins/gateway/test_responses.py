@@ -83,43 +83,30 @@ def test_items_become_messages(body: dict[str, Any], messages: list[ChatMessage]
 
 
 FUNCTION = {"type": "function", "name": "look", "description": "Look.", "parameters": {"type": "object"}}
-SCHEMA = {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": {"type": "object"}}}
+PATCH_TOOL = {"type": "custom", "name": "patch"}
+GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "x"}
 
 
-def custom(description: dict[str, str]) -> dict[str, Any]:
+def schema(name: str = "look", description: str = "Look.", **parameters: Any) -> dict[str, Any]:
+    function = {"name": name, "description": description, "parameters": {"type": "object", **parameters}}
+    return {"type": "function", "function": function}
+
+
+def custom(**description: str) -> dict[str, Any]:
     """The schema of a custom tool."""
-    inputs = {"input": {"type": "string", **description}}
-    parameters = {"type": "object", "properties": inputs, "required": ["input"]}
-    return {"type": "function", "function": {"name": "patch", "description": "", "parameters": parameters}}
+    return schema("patch", "", properties={"input": {"type": "string", **description}}, required=["input"])
 
 
 @pytest.mark.parametrize(
     ("tools", "schemas", "ignored"),
     [
-        ([FUNCTION], [SCHEMA], []),
-        ([{**FUNCTION, "strict": True, "defer_loading": False}], [SCHEMA], []),
-        (
-            [{"type": "function", "name": "go", "parameters": None}],
-            [
-                {
-                    "type": "function",
-                    "function": {"name": "go", "description": "", "parameters": {"type": "object", "properties": {}}},
-                }
-            ],
-            [],
-        ),
-        (
-            [{"type": "namespace", "name": "maps", "description": "", "tools": [FUNCTION]}],
-            [{"type": "function", "function": {**SCHEMA["function"], "name": "maps__look"}}],
-            [],
-        ),
-        ([{"type": "custom", "name": "patch"}], [custom({})], []),
-        (
-            [{"type": "custom", "name": "patch", "format": {"type": "grammar", "syntax": "lark", "definition": "x"}}],
-            [custom({"description": "Text of this grammar (lark):\nx"})],
-            [],
-        ),
-        ([{"type": "web_search"}, FUNCTION], [SCHEMA], ["tools.web_search"]),
+        ([FUNCTION], [schema()], []),
+        ([{**FUNCTION, "strict": True, "defer_loading": False}], [schema()], []),
+        ([{"type": "function", "name": "go", "parameters": None}], [schema("go", "", properties={})], []),
+        ([{"type": "namespace", "name": "maps", "description": "", "tools": [FUNCTION]}], [schema("maps__look")], []),
+        ([PATCH_TOOL], [custom()], []),
+        ([PATCH_TOOL | {"format": GRAMMAR}], [custom(description="Text of this grammar (lark):\nx")], []),
+        ([{"type": "web_search"}, FUNCTION], [schema()], ["tools.web_search"]),
         (None, [], []),
     ],
 )
@@ -135,7 +122,7 @@ def test_tools_may_stand_among_the_items_and_what_a_reply_includes_is_read() -> 
     include = ["message.output_text.logprobs", "web_search_call.results"]
     tools = {"type": "additional_tools", "role": "developer", "tools": [FUNCTION]}
     request = responses.read(asked(tools, ASKED, include=include))
-    assert (request.messages, list(request.tools), request.logprobs) == ((USER,), [SCHEMA], True)
+    assert (request.messages, list(request.tools), request.logprobs) == ((USER,), [schema()], True)
 
 
 @pytest.mark.parametrize(

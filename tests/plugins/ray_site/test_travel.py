@@ -39,13 +39,7 @@ from agent_r1_core.errors import PluginError, RunError
 from agent_r1_core.metrics.tally import Tally, tally
 from agent_r1_core.rollout import RolloutResult
 from agent_r1_core.runs import trajectory_file
-from agent_r1_core.runs.trajectory_file import (
-    read_trajectories,
-    row_groups,
-    table_of,
-    write_tables,
-    write_trajectories,
-)
+from agent_r1_core.runs.trajectory_file import read_trajectories, row_groups, table_of, write_tables, write_trajectories
 from agent_r1_core.testing import SiteContract, make_trajectory, random_group, tiny_model_folder
 from agent_r1_core.trajectory import CallRecord, EndStatus, Group, Trajectory
 
@@ -135,7 +129,7 @@ def sent(trajectory: Trajectory) -> Trajectory:
     return again
 
 
-def test_one_that_is_read_or_changed_is_an_ordinary_trajectory() -> None:
+def test_one_that_is_read_or_changed_is_an_ordinary_trajectory_and_one_that_failed_stays_what_it_is() -> None:
     one, arrived = rich(), sent(rich())
     for name in ("total_reward", "versions", "tokens_by_version", "tokens", "action_tokens", "success", "id", "answer"):
         assert getattr(arrived, name) == getattr(one, name), name
@@ -154,6 +148,10 @@ def test_one_that_is_read_or_changed_is_an_ordinary_trajectory() -> None:
     assert replace(sent(one), sample=7).id == "task-0/7"
     with pytest.raises(AttributeError, match="tokenz"):
         sent(one).tokenz  # type: ignore[attr-defined]  # noqa: B018
+    failed, strange = make_trajectory(status=EndStatus.FAILED), make_trajectory()
+    strange.turns[0].info = {"function": lambda: 0}
+    assert packed(failed) is failed
+    assert packed(strange) is strange
 
 
 def test_what_is_in_the_store_is_sent_on_unread_and_fetched_by_who_looks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,13 +180,6 @@ def test_what_is_in_the_store_is_sent_on_unread_and_fetched_by_who_looks(monkeyp
     assert second == expected
     assert deepcopy(first) == rich(3)
     assert fetched == ["reference"]
-
-
-def test_one_that_failed_or_holds_more_than_data_stays_what_it_is() -> None:
-    failed, strange = make_trajectory(status=EndStatus.FAILED), make_trajectory()
-    strange.turns[0].info = {"function": lambda: 0}
-    assert packed(failed) is failed
-    assert packed(strange) is strange
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
