@@ -54,7 +54,9 @@ def test_a_run_tells_its_scores_its_place_and_what_to_do_next(succeed: Invoke, s
     assert has_changed(noise, run.model)
 
 
-def test_a_run_can_be_evaluated_and_looked_at_by_its_name(agent_r1: Invoke, succeed: Invoke, small: list[str]) -> None:
+def test_a_run_can_be_evaluated_and_looked_at_by_its_name(
+    agent_r1: Invoke, succeed: Invoke, small: list[str], noise: Path
+) -> None:
     succeed("train", *small)
     scored = succeed("eval", "--model", "runs/small", "--json")
     answer = json.loads(scored.stdout)
@@ -86,11 +88,7 @@ def test_a_run_can_be_evaluated_and_looked_at_by_its_name(agent_r1: Invoke, succ
     assert json.loads(again.stdout)["differs"] == []
     assert "reward 0.000" in succeed("rollout", "--model", "runs/small", "-n", 1).stdout
 
-
-def test_a_baseline_is_the_model_that_a_run_began_with(
-    agent_r1: Invoke, succeed: Invoke, small: list[str], noise: Path
-) -> None:
-    succeed("train", *small)
+    # A baseline is the model that the run began with.
     for name, keys in (("base_tool_call", []), ("react", ["env.system_prompt=null"])):
         scored = succeed("eval", "runs/small", "--baseline", name, *keys, "--json")
         answer = json.loads(scored.stdout)
@@ -229,7 +227,8 @@ def test_a_resume_of_a_finished_run_changes_nothing_and_says_how_to_train_it_fur
     succeed("train", *small, "--resume")
     assert state() == before
     refused = agent_r1("train", "runs/small", "--resume", "training.lr=1")
-    assert "started with other values of training.lr;" in refused.stderr
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "started with other values of training.lr; resume it as it is" in refused.stderr
     assert state().keys() == before.keys()
 
     succeed("train", "runs/small", "--resume", "health.early_stop=true")
