@@ -12,6 +12,8 @@ import torch
 from agent_r1_transformers.engine import TransformersEngine
 from agent_r1_transformers.graphs import Graphs
 from agent_r1_transformers.lean import attend_along_trunk
+from agent_r1_transformers.prefixes import Prefixes
+from agent_r1_transformers.row import Row
 
 from agent_r1_core.contracts.engine import EngineModel, context_digest
 from agent_r1_core.testing import make_request
@@ -296,3 +298,13 @@ async def test_long_contexts_are_read_in_chunks(model, serving, agree, monkeypat
     contexts = drawn(2, 150, 33, 90, 17, 16, 2)
     async with serving() as engine:
         agree(model("qwen2")[0], contexts, await engine.generate_batch([make_request(i, 5, seed=1) for i in contexts]))
+
+
+def test_only_what_all_contexts_begin_with_is_a_trunk_and_equal_ones_share_all_but_their_last_id() -> None:
+    prefixes = Prefixes()
+    rows = [Row(0, make_request((5,) * length, 1)) for length in (40, 40, 17)]
+    for one in rows:
+        prefixes.add(one)
+    assert prefixes.trunk() == 16
+    prefixes.remove(rows[2])
+    assert prefixes.trunk() == 39
