@@ -146,17 +146,25 @@ def test_an_evaluation_by_itself_says_how_long_it_will_take(monkeypatch: pytest.
 
 SHARED = {
     "time/step": 10.0,
-    "time/rollout": 1.0,
-    "time/update": 7.0,
+    "time/rollout": 6.0,
+    "time/update": 2.0,
     "time/weights": 1.0,
-    "time/learner_waits": 0.3,
-    "time/rollouts_wait": 0.05,
+    "time/learner_waits": 0.8,
+    "time/rollouts_wait": 0.4,
 }
 
 
-def test_roles_that_work_at_once_have_the_time_in_which_each_works() -> None:
+def test_parts_that_follow_one_another_add_up_and_roles_at_once_have_the_time_in_which_each_works() -> None:
     shares = TimeShares()
     shares.add(SHARED)
+    waits = {"time/learner_waits": 14 / 15, "time/rollouts_wait": 0.8}
+    shares.add({**SHARED, "time/step": 30.0, "time/evaluation": 20.0, **waits})
+    parts = ["rollout 30 %", "update 10 %", "weights 5 %", "evaluation 50 %", "other 5 %"]
+    assert shares.texts() == [*parts, "learner waits 90 %", "rollouts wait 70 %"]
+    shares = TimeShares()
+    shares.add(
+        {**SHARED, "time/rollout": 1.0, "time/update": 7.0, "time/learner_waits": 0.3, "time/rollouts_wait": 0.05}
+    )
     assert shares.texts() == [
         "rollout 95 %",
         "update 70 % at the same time",

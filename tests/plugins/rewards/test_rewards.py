@@ -8,18 +8,19 @@ from agent_r1_rewards.calls import SupportingTitles, ValidToolCall
 from agent_r1_rewards.form import ExactMatchWithFormat, Format, Overlong
 from pydantic import ValidationError
 
-from agent_r1_core import CallRecord, Trajectory
+from agent_r1_core import CallRecord, EndStatus, Trajectory
 from agent_r1_core.testing import RewardContract, make_task, make_trajectory
 
 TWO = make_task(answers=("2", "two"))
 RIGHT = make_trajectory(task=TWO, answer="Two.")
 WRONG = make_trajectory(task=TWO, answer="3")
+NONE = make_trajectory(task=TWO, answer=None, status=EndStatus.TRUNCATED)
 NUMBER = make_task(answers=("2",))
 
 
 class TestAnswers(RewardContract):
     components = (ExactMatch, F1)
-    cases = ((RIGHT, 1.0), (WRONG, 0.0))
+    cases = ((RIGHT, 1.0), (WRONG, 0.0), (NONE, 0.0))
 
 
 class TestForms(RewardContract):
@@ -28,8 +29,12 @@ class TestForms(RewardContract):
 
 class TestNumericMatch(RewardContract):
     component = NumericMatch
-    cases = ((make_trajectory(task=NUMBER, answer="$2.00"), 1.0), (make_trajectory(task=NUMBER, answer="two"), 0.0))
-    examples = (make_trajectory(task=NUMBER, answer=""), make_trajectory(task=NUMBER, answer=None))
+    cases = (
+        (make_trajectory(task=NUMBER, answer="$2.00"), 1.0),
+        (make_trajectory(task=NUMBER, answer="two"), 0.0),
+        (make_trajectory(task=NUMBER, answer=None), 0.0),
+    )
+    examples = (make_trajectory(task=NUMBER, answer=""),)
 
 
 class TestSupportingTitles(RewardContract):

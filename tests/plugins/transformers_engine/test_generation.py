@@ -81,7 +81,8 @@ async def test_a_model_that_keeps_something_else_is_read_anew_and_says_so(kind, 
 
 
 @pytest.mark.parametrize(
-    ("kind", "temperature"), [*((kind, 0.6) for kind in KEPT), *(("qwen2", other) for other in (1.0, 0.0))]
+    ("kind", "temperature"),
+    [*((kind, 0.6) for kind in KEPT), *((kind, other) for kind in ("qwen2", "gpt2") for other in (1.0, 0.0))],
 )
 async def test_log_probs_equal_a_full_forward_pass(kind, temperature, model, serving, prompts, agree):
     contexts = prompts
