@@ -41,7 +41,7 @@ def two_turns() -> Trajectory:
     return trajectory
 
 
-def test_off_a_terminal_actions_stand_in_brackets_and_plain_data_has_ids_mask_and_rewards() -> None:
+def test_actions_stand_in_brackets_or_are_coloured_and_plain_data_has_ids_mask_and_rewards() -> None:
     lines = written(two_turns()).splitlines()
     assert lines[0].startswith("[[sampled by the policy (action mask 1)]]")
     assert lines[2] == "episode task/0: terminated (answer), 2 turns, 8 tokens, 4 of them sampled"
@@ -59,9 +59,6 @@ def test_off_a_terminal_actions_stand_in_brackets_and_plain_data_has_ids_mask_an
     assert segment == {"ids": list(range(8)), "mask": [0, 0, 1, 1, 0, 1, 1, 0], "text": "abcdefgh"}
     assert data["turns"][0]["rewards"] == {"env": 0.0, "polite": 0.25}
     assert (data["return"], data["status"], data["answer"]) == (1.5, "terminated", "2")
-
-
-def test_on_a_terminal_actions_are_coloured_and_the_environment_is_dim() -> None:
     text = written(two_turns(), colour=True)
     assert "\x1b[1;32mcd\x1b[0m" in text
     assert "\x1b[2mab\x1b[0m" in text

@@ -150,7 +150,9 @@ def test_what_is_not_exact(sampled, segments, error, sentence):
         report(sampled, segments).check([[0, 1]])
 
 
-def test_behaviours_are_collected_by_the_option_alone_and_beside_paths(run: Run, tmp_path: Path, address: str) -> None:
+def test_behaviours_are_collected_by_the_option_alone_and_a_gateway_that_is_not_there_is_named(
+    run: Run, tmp_path: Path, address: str
+) -> None:
     (tmp_path / "test_own.py").write_text(
         "import sys\ndef test_own(): assert 'agent_r1_gateway_kit.protocol' not in sys.modules\n"
     )
@@ -158,9 +160,6 @@ def test_behaviours_are_collected_by_the_option_alone_and_beside_paths(run: Run,
     (tmp_path / "test_own.py").write_text("def test_a_question_of_mine(): pass\n")
     result = run("--agent-gateway", address, "test_own.py", "-k", "a_question and (chat or mine)")
     assert "3 passed" in result.stdout, result.stdout
-
-
-def test_a_gateway_that_is_not_there_is_named(run: Run) -> None:
     result = run("--agent-gateway", "http://127.0.0.1:9", "-k", "a_question and chat")
     assert "nobody listens at http://127.0.0.1:9" in result.stdout
     assert result.returncode == 1

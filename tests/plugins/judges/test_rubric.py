@@ -127,7 +127,9 @@ def test_a_busy_judge_is_asked_again_and_every_attempt_counts(judge: ScriptedJud
         score(reward(judge, retries=1), episode())
 
 
-def test_the_same_question_is_asked_once_across_steps_and_loops(judge: ScriptedJudge) -> None:
+def test_the_same_question_is_asked_once_across_steps_and_loops_until_others_take_its_room(
+    judge: ScriptedJudge,
+) -> None:
     gate = threading.Event()
     judge.says = lambda request: '{"correct": 7}' if gate.wait(60) else ""
     own = reward(judge)
@@ -146,9 +148,7 @@ def test_the_same_question_is_asked_once_across_steps_and_loops(judge: ScriptedJ
     assert score(own, episode()).note["cached"] == 1.0
     assert len(judge.requests) == 2
     assert score(reward(judge), episode()).note["cached"] == 0.0, "another judge knows nothing"
-
-
-def test_old_verdicts_make_room_and_zero_keeps_none(judge: ScriptedJudge) -> None:
+    judge.requests.clear()
     own = reward(judge, cache=2)
     for answer in ["1", "2", "3", "2", "1"]:
         score(own, episode(answer))
@@ -157,7 +157,7 @@ def test_old_verdicts_make_room_and_zero_keeps_none(judge: ScriptedJudge) -> Non
     assert [score(none, episode()).note["cached"] for _ in range(2)] == [0.0, 0.0]
 
 
-async def test_so_many_requests_are_in_flight_at_most(judge: ScriptedJudge) -> None:
+async def test_so_many_requests_are_in_flight_at_most_and_each_ends_in_time(judge: ScriptedJudge) -> None:
     gate = threading.Event()
     judge.says = lambda request: '{"correct": 7}' if gate.wait(60) else ""
     own = reward(judge, at_once=3)
@@ -168,9 +168,6 @@ async def test_so_many_requests_are_in_flight_at_most(judge: ScriptedJudge) -> N
     gate.set()
     assert await asyncio.gather(*asked) == [0.7] * 12
     assert judge.most_at_once == 3
-
-
-async def test_a_request_ends_in_time(judge: ScriptedJudge) -> None:
     gate = threading.Event()
     judge.says = lambda request: '{"correct": 7}' if gate.wait(60) else ""
     with pytest.raises(JudgeError, match=r"cannot be reached \(.+\) \(1 attempt\)"):

@@ -85,7 +85,7 @@ def test_an_action_is_a_call_by_the_servers_schema_or_text_that_fills_one_field(
     env.close()
 
 
-def test_what_is_wrong_with_an_action_is_said_and_the_session_lives_on(server: LittleServer) -> None:
+def test_what_is_wrong_with_an_action_is_said_and_a_broken_environment_fails_the_episode(server: LittleServer) -> None:
     env = env_of(server)
     env.reset(TASK)
     for text, sentence in (
@@ -99,9 +99,6 @@ def test_what_is_wrong_with_an_action_is_said_and_the_session_lives_on(server: L
         assert not step.terminated
     assert say(env, call(number=NUMBER))[0].terminated
     env.close()
-
-
-def test_a_broken_environment_fails_the_episode(server: LittleServer) -> None:
     env = env_of(server)
     env.reset(TASK)
     with pytest.raises(EpisodeError, match="the environment of the OpenEnv server failed: boom"):

@@ -150,7 +150,7 @@ RECORD = {
 TWIN = RECORD | {"answerable": False, "paragraphs": RECORD["paragraphs"][:2]}  # type: ignore[index]
 
 
-def test_a_record_gives_its_task_and_all_of_its_paragraphs(source: Any) -> None:
+def test_a_record_gives_its_task_and_paragraphs_and_an_unanswerable_one_is_refused_or_left_out(source: Any) -> None:
     musique = source(MuSiQue, "musique.jsonl", RECORD)
     (task,) = musique.load()
     assert (task.id, task.prompt) == (RECORD["id"], RECORD["question"])
@@ -159,9 +159,6 @@ def test_a_record_gives_its_task_and_all_of_its_paragraphs(source: Any) -> None:
     passages = list(musique.corpus() or ())
     assert [passage.title for passage in passages] == ["Boru", "Karimo", "Vesano", "Karimo", "Tavelo"]
     assert passages[3] == Passage("Karimo", "Karimo lasts two hours.")
-
-
-def test_unanswerable_questions_are_refused_or_left_out_before_they_are_counted(source: Any) -> None:
     file = "musique.jsonl", RECORD, TWIN, RECORD | {"id": "2hop__1_2"}
     with pytest.raises(TaskError, match=r"line 2 of .* is not answerable .*; set unanswerable=skip"):
         source(MuSiQue, *file).load()

@@ -74,7 +74,7 @@ async def until(condition: Callable[[], Any]) -> None:
         await asyncio.sleep(0)
 
 
-async def test_workers_share_the_episodes_and_play_those_of_a_task_together() -> None:
+async def test_workers_share_the_episodes_by_task_and_get_no_more_at_once_than_they_serve() -> None:
     crew = Crew()
     async with crew.dispatcher(3) as dispatcher:
         await dispatcher.load_weights({}, 4)
@@ -86,9 +86,6 @@ async def test_workers_share_the_episodes_and_play_those_of_a_task_together() ->
         assert dispatcher.tools == {"train": {"search": {"passages": 1}}}
         with pytest.raises(EngineError, match="version 5, but the workers serve 4"):
             await dispatcher.play(plans(1), lambda plan, trajectory: None, version=5)
-
-
-async def test_no_worker_gets_more_episodes_at_once_than_it_serves() -> None:
     gate = asyncio.Event()
     crew = Crew(lambda worker: setattr(worker, "gate", gate))
     async with crew.dispatcher(2, capacity=6) as dispatcher:

@@ -81,7 +81,7 @@ def test_exact_scorers_want_each_number_once_and_pay_nothing_else() -> None:
             assert score(task, answer, partial=True) == 0.0, answer
 
 
-def test_any_answer_is_no_right_answer_nor_what_a_scorer_raises_at() -> None:
+def test_right_answers_alone_pay_and_partial_credit_begins_at_what_nonsense_gets() -> None:
     """The package pays 1 for any in game_of_life_halting."""
     for task in tasks("game_of_life_halting", size=4):
         (right,) = task.answers
@@ -89,9 +89,6 @@ def test_any_answer_is_no_right_answer_nor_what_a_scorer_raises_at() -> None:
         assert score(task, {"True": "False", "False": "True"}[right]) == score(task, "True or False") == 0.0
     (task,) = tasks("prime_factorization", size=1)
     assert (score(task, task.answers[0]), score(task, "seven")) == (1.0, 0.0)
-
-
-def test_partial_credit_begins_at_what_nonsense_gets() -> None:
     (task,) = tasks("spell_backward", size=1, options={"min_word_len": 6})
     almost = task.answers[0][:-1] + "#"
     assert score(task, almost) == 0.0

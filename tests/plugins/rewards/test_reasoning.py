@@ -75,7 +75,7 @@ def grounded(trajectory: Trajectory) -> list[float]:
     return [float(Grounded().score_turn(turn, trajectory)) for turn in trajectory.turns]
 
 
-def test_a_name_is_invented_until_something_was_read_that_holds_it() -> None:
+def test_a_name_is_invented_until_something_was_read_that_holds_it_and_a_run_knows_its_numbers() -> None:
     found = "Mira\nMira is a film by Jan Tavelo, born in Oslo in 1,950."
     trajectory = episode(
         ("The director of Mira is Jan Tavelo.", "Mira", found),
@@ -88,9 +88,6 @@ def test_a_name_is_invented_until_something_was_read_that_holds_it() -> None:
     assert score.note == {"invented": ["bergen", "rome"], "share": 2 / 5, "said": 5}
     many = episode((", ".join(f"X{name}" for name in "abcdefgh"), None, ""))
     assert grounded(many) == [-1.0]
-
-
-def test_a_run_knows_what_the_numbers_of_a_reward_mean() -> None:
     catalogue = catalogue_of(load_config("default", ["rewards=[exact_match, {name: grounded, weight: 0}]"]))
     assert not catalogue.undeclared(["reward/grounded", "reward/grounded/share", "reward/grounded/said"])
 

@@ -149,7 +149,7 @@ def test_a_function_may_play_the_others_and_the_policys_seat_alternates_with_the
             assert [(seen.player, seen.frozen) for seen in seats] == [(0, False), (1, True)] * 2
 
 
-def test_one_invalid_action_is_answered_and_the_second_loses() -> None:
+def test_one_invalid_action_is_answered_the_second_loses_and_a_part_of_a_solo_reward_is_kept() -> None:
     env, _ = begun("TicTacToe-v0", opponent="self")
     once = env.step(Action("the middle"))
     assert (once.terminated, once.observation.player, once.info["illegal"], len(once.errors)) == (False, 0, 1, 1)
@@ -160,6 +160,11 @@ def test_one_invalid_action_is_answered_and_the_second_loses() -> None:
     assert env.step(Action("the middle")).reward == -0.25
     follows = env.step(Action("[4]"))
     assert (follows.observation.player, follows.reward) == (1, 0.0)
+    assert lose("Countdown-v0").reward == -1.0
+    assert lose("Countdown-v0", invalid_reward=-0.25).reward == -0.25
+    assert 0 < lose("GuessTheNumber-v0", "[3]").reward < 1
+    lost = lose("GuessTheNumber-v0", "[3]", invalid_reward=0)
+    assert (lost.reward, lost.success) == (0.0, False)
 
 
 def lose(name: str, first: str = "nothing", **options: Any) -> Step:
@@ -169,14 +174,6 @@ def lose(name: str, first: str = "nothing", **options: Any) -> Step:
         if step.terminated:
             return step
     raise AssertionError("the game goes on")
-
-
-def test_a_reward_that_is_text_is_an_invalid_action_and_a_part_of_a_solo_reward_is_kept() -> None:
-    assert lose("Countdown-v0").reward == -1.0
-    assert lose("Countdown-v0", invalid_reward=-0.25).reward == -0.25
-    assert 0 < lose("GuessTheNumber-v0", "[3]").reward < 1
-    lost = lose("GuessTheNumber-v0", "[3]", invalid_reward=0)
-    assert (lost.reward, lost.success) == (0.0, False)
 
 
 def test_games_that_cannot_be_played_here_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
