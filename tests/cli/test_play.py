@@ -40,7 +40,7 @@ def sum_and_answer() -> tuple[str, str]:
     return str(task.metadata["expression"]), task.answers[0]
 
 
-def test_a_script_plays_an_episode_to_its_reward(
+def test_a_script_plays_an_episode_to_its_reward_and_writes_the_summary_too(
     succeed: Command, tmp_path: Path, sum_and_answer: tuple[str, str]
 ) -> None:
     expression, answer = sum_and_answer
@@ -52,9 +52,6 @@ def test_a_script_plays_an_episode_to_its_reward(
     assert f"[tool calculator] {answer}\n" in done.stdout
     assert "the episode is over: terminated (answer)" in done.stdout
     assert "outcome reward 1.000 (exact_match 1.000" in done.stdout
-
-
-def test_a_player_writes_the_summary_too(succeed: Command, tmp_path: Path) -> None:
     script = tmp_path / "actions.txt"
     script.write_text("/calculator 1+1\n\nI know that it is 2.\n\n<answer>2</answer>\n")
     context = "context={name: summary, turns: 1, prompt: Sum up!, heading: So far}"

@@ -142,7 +142,9 @@ def test_show_a_tool_and_what_it_pays(agent_r1: Run, local: Path) -> None:
     assert json.loads(agent_r1("plugins", "show", "yell", "--json", "-p", local).stdout)["reward_range"] == [-0.5, 1.0]
 
 
-def test_show_options_with_their_documentation(agent_r1: Run, local: Path) -> None:
+def test_a_page_shows_options_says_what_a_reward_scores_and_fits_the_terminal(
+    agent_r1: Run, local: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answer = json.loads(agent_r1("plugins", "show", "mine/short", "--json", "-p", local).stdout)
     assert answer["preset_of"] == "length"
     assert answer["range"] == [-1.0, 1.0]
@@ -150,11 +152,6 @@ def test_show_options_with_their_documentation(agent_r1: Run, local: Path) -> No
         {"name": "target", "type": "whole number", "required": False, "default": 3, "doc": "Letters to aim at."},
         {"name": "unit", "type": "text or null", "required": False, "default": None, "doc": ""},
     ]
-
-
-def test_a_page_says_what_a_reward_scores_and_fits_the_terminal(
-    agent_r1: Run, local: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     text = agent_r1("plugins", "show", "length", "-p", local).stdout
     assert "scores:    each episode, by score(trajectory), from -1 to 1" in text

@@ -72,7 +72,9 @@ def test_scoring_again_plays_nothing(agent_r1: Invoke, make: Make) -> None:
         assert (done.exit_code, sentence in done.stderr) == (2, True), extra
 
 
-def test_two_runs_are_compared_question_by_question(agent_r1: Invoke, succeed: Invoke, make: Make) -> None:
+def test_two_runs_are_compared_question_by_question_and_results_with_a_comma_as_seeds(
+    agent_r1: Invoke, succeed: Invoke, make: Make
+) -> None:
     make("a", 30)
     make("b", 20, conditions=["silenced tools"])
     done = succeed("compare", "runs/a", "mute=runs/b/eval_1")
@@ -84,9 +86,6 @@ def test_two_runs_are_compared_question_by_question(agent_r1: Invoke, succeed: I
     answer = json.loads(agent_r1("compare", "runs/a", "runs/b", "--score", "f1", "--json").stdout)
     assert (answer["schema"], answer["score"], answer["differences"][0]["n"]) == (1, "f1", 40)
     assert answer["files"]["runs/b"] == ["runs/b/evaluations/eval_1.json"]
-
-
-def test_results_with_a_comma_between_them_are_seeds(agent_r1: Invoke, succeed: Invoke, make: Make) -> None:
     for name, right in (("a0", 30), ("a1", 32), ("b0", 10), ("b1", 11)):
         make(name, right)
     done = succeed("compare", "ppo=runs/a0,runs/a1", "grpo=runs/b0,runs/b1")

@@ -40,7 +40,7 @@ def test_the_second_request_goes_on_where_the_first_was_answered(dialect: Dialec
     assert second.messages[-1].text.strip() == "hello-42"
 
 
-def test_what_codex_sends_is_understood() -> None:
+def test_what_codex_sends_also_for_models_that_it_knows_is_understood() -> None:
     request = responses.read(recorded("codex_request"))
     *before, said, refused, output, _, _ = request.messages
 
@@ -59,9 +59,6 @@ def test_what_codex_sends_is_understood() -> None:
         "client_metadata",
         "tools.web_search",
     )
-
-
-def test_what_codex_sends_for_models_that_it_knows_is_understood() -> None:
     request = responses.read(recorded("codex_team_request"))
     said, ran, _, _, _, told = request.messages[-6:]
 

@@ -84,20 +84,17 @@ def test_every_level_is_unsolved_and_can_be_solved(options: tuple) -> None:
         Sokoban.Config(size=5, boxes=4)
 
 
-def test_more_pulls_make_harder_levels() -> None:
-    lengths = [
-        sum(len(shortest(draw_level(random.Random(seed), 6, 1, 0.1, pulls)) or []) for seed in range(40))
-        for pulls in (1, 4)
-    ]
-    assert lengths[1] > 1.3 * lengths[0]
-
-
-def test_boxes_are_pushed_and_never_pulled_or_stacked() -> None:
+def test_boxes_are_pushed_never_pulled_or_stacked_and_more_pulls_make_harder_levels() -> None:
     level = read("###### #P_X_# #_XXO# #____# #____# ######")
     assert str(level.after("right").after("right")) == "######\n#__PX#\n#_XXO#\n#____#\n#____#\n######"
     assert level.after("down").after("right") == level.after("down"), "two boxes in a row do not move"
     assert level.after("up") == level
     assert level.after("right").after("left") == level, "walking away pulls nothing"
+    lengths = [
+        sum(len(shortest(draw_level(random.Random(seed), 6, 1, 0.1, pulls)) or []) for seed in range(40))
+        for pulls in (1, 4)
+    ]
+    assert lengths[1] > 1.3 * lengths[0]
 
 
 def test_a_box_on_and_off_a_target_pays_nothing_but_the_moves_and_the_last_one_solves_the_room(begun, answer) -> None:
@@ -117,7 +114,7 @@ def pays(begun, answer, arm: str, **options) -> list[float]:
     return [answer(begun(Bandit, luck=luck, **options), arm).reward for luck in range(400)]
 
 
-def test_the_safe_arm_pays_little_the_risky_one_rarely_much_and_success_is_not_luck(begun, answer) -> None:
+def test_the_safe_arm_pays_little_the_risky_one_rarely_much_and_pulls_end_the_episode(begun, answer) -> None:
     assert set(pays(begun, answer, "phoenix")) == {0.1}
     risky = pays(begun, answer, "dragon")
     assert set(risky) == {0.0, 1.0}
@@ -129,9 +126,6 @@ def test_the_safe_arm_pays_little_the_risky_one_rarely_much_and_success_is_not_l
         assert answer(begun(Bandit, luck=luck, risky_chance=0.05), "phoenix").success is True
     with pytest.raises(ValidationError, match="pays the same"):
         Bandit.Config(safe_pay=0.25)
-
-
-def test_both_orders_of_the_names_occur_and_pulls_end_the_episode(begun, answer) -> None:
     said = {begun(Bandit, seed=seed, rules="").first.messages[0]["content"] for seed in range(20)}
     assert said == {"Pull phoenix or dragon.", "Pull dragon or phoenix."}
     env = begun(Bandit, pulls=2)
@@ -183,7 +177,7 @@ def test_the_cells_around_are_those_of_the_map(begun, answer) -> None:
     assert text_of(only.first) == "at 0 0: left # down _ right _ up #"
 
 
-def test_the_goal_is_a_success_and_pays_one_and_a_hole_ends_the_episode_without_reward(begun, answer) -> None:
+def test_the_goal_is_a_success_a_hole_is_none_and_every_step_of_the_way_is_rewarded_once(begun, answer) -> None:
     env = begun(FrozenLake, frozen=1.0, success_rate=1.0, actions_per_turn=6)
     step = answer(env, "down, down, down, right, right")
     assert (step.success, step.reward, step.terminated) == (False, 0.0, False)
@@ -193,9 +187,6 @@ def test_the_goal_is_a_success_and_pays_one_and_a_hole_ends_the_episode_without_
     step = answer(begun(FrozenLake, seed=seed, success_rate=1.0), "right")
     assert (step.success, step.reward, step.terminated, step.truncated) == (False, 0.0, True, False)
     assert answer(begun(FrozenLake), "fly").success is False, "None would leave it out of the share of successes"
-
-
-def test_every_step_of_the_way_is_rewarded_once_around_holes(begun, answer) -> None:
     lake = [[bytes([cell]) for cell in row] for row in (b"SHF", b"FHH", b"FFG")]
     assert ways(lake) == {8: 0, 7: 1, 6: 2, 3: 3, 0: 4}, "the cell behind the holes has no way"
     env = begun(FrozenLake, frozen=1.0, success_rate=1.0, nearer=0.1)

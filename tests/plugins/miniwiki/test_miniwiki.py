@@ -27,7 +27,7 @@ def source(**options: object) -> MiniWiki:
     return MiniWiki(MiniWiki.Config(**options))
 
 
-def test_tasks_are_drawn_evenly_and_the_same_again_and_others_by_another_seed_or_split() -> None:
+def test_tasks_are_drawn_evenly_and_the_same_again_with_every_passage_that_they_need() -> None:
     few, many = source(size=50).load(), source(size=300).load()
     assert [asdict(task) for task in few] == [asdict(task) for task in many[:50]]
     assert {(task.metadata["hops"], task.metadata["kind"]) for task in many} == {(2, "compositional"), (2, "bridge")}
@@ -40,9 +40,6 @@ def test_tasks_are_drawn_evenly_and_the_same_again_and_others_by_another_seed_or
     prompts = [{t.prompt for t in source(**o).load()} for o in ({}, {"seed": 1}, {"split": "eval"})]
     assert len(prompts[0] & prompts[1]) < 50, "worlds of one split may share names, not facts"
     assert not prompts[0] & prompts[2]
-
-
-def test_the_corpus_holds_every_passage_that_a_task_needs_once() -> None:
     miniwiki = source(split="eval", size=200, worlds=3)
     titles = [passage.title for passage in miniwiki.corpus()]
     assert len(titles) == len(set(titles)) == 3 * 120
@@ -112,7 +109,7 @@ def test_every_answer_follows_from_the_passages_along_the_path(hops: int) -> Non
         assert value == question.answer
 
 
-def test_an_answer_stands_only_in_the_last_passage_and_never_in_the_question() -> None:
+def test_an_answer_stands_only_in_the_last_passage_and_a_comparison_is_answered_by_the_earlier_year() -> None:
     world = World(2, "train", 240)
     text = {p.title: p.text for p in world.passages}
     for question in all_questions(world):
@@ -120,9 +117,6 @@ def test_an_answer_stands_only_in_the_last_passage_and_never_in_the_question() -
             words = " ".join([question.text, *(text[title] for title in question.path[:-1])])
             assert question.answer not in words.replace(".", " ").replace("?", " ").split()
             assert question.answer in text[question.path[-1]]
-
-
-def test_a_comparison_is_answered_by_the_earlier_of_two_years() -> None:
     world = World(5, "train", 120)
     text = {p.title: p.text for p in world.passages}
     comparisons = list(world.questions(2, ["comparison"]))

@@ -132,7 +132,9 @@ FULL = {
 }
 
 
-def test_a_question_and_an_answer_are_enough_and_a_place_to_read_them_from(source: Any) -> None:
+def test_a_question_and_an_answer_are_enough_and_everything_else_that_a_record_tells_is_kept(
+    source: Any, tmp_path: Path
+) -> None:
     qa = source(QA, "own.jsonl", QUESTION, QUESTION | {"answer": 42})
     first, second = qa.load()
     assert (first.id, first.prompt, first.answers, first.metadata) == ("own.0", QUESTION["question"], ("Vesano",), {})
@@ -140,9 +142,6 @@ def test_a_question_and_an_answer_are_enough_and_a_place_to_read_them_from(sourc
     assert qa.corpus() is None
     with pytest.raises(TaskError, match="no data set is named; set path to a file or folder, or hub"):
         QA().load()
-
-
-def test_everything_else_that_a_record_tells_is_kept(source: Any, tmp_path: Path) -> None:
     qa = source(QA, "own.jsonl", FULL, QUESTION)
     task = qa.load()[0]
     assert (task.id, task.answers) == ("17", ("Vesano", "Vesano I", "the Old"))

@@ -29,7 +29,7 @@ def tracker(directory: Path, resumed_at: int | None = None) -> TensorBoard:
     return opened
 
 
-def test_metrics_become_curves_before_the_end_and_a_resumed_run_hides_what_it_redoes(tmp_path: Path) -> None:
+def test_metrics_become_curves_that_a_resume_replaces_and_trajectories_text(tmp_path: Path) -> None:
     board = tracker(tmp_path)
     for step in (1, 2):
         board.log(step, {"reward/mean": step / 2})
@@ -39,9 +39,6 @@ def test_metrics_become_curves_before_the_end_and_a_resumed_run_hides_what_it_re
     board.log(2, {"reward/mean": 7.0})
     board.close()
     assert [(event.step, event.value) for event in read(tmp_path).Scalars("reward/mean")] == [(1, 0.5), (2, 7.0)]
-
-
-def test_trajectories_and_the_configuration_become_text(tmp_path: Path) -> None:
     board = tracker(tmp_path)
     board.log_trajectories(3, [make_trajectory(texts=["search <Lyon>", "it is *Paris*"], answer="Paris", reward=1.0)])
     board.close()

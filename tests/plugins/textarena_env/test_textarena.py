@@ -106,7 +106,7 @@ def test_games_in_threads_of_their_own_are_the_same_games() -> None:
     assert [found[seed] for seed in range(8)] == alone
 
 
-def test_a_player_reads_the_rules_once_and_never_its_own_moves() -> None:
+def test_a_player_reads_the_rules_once_and_whoever_wins_takes_what_the_other_loses() -> None:
     env, first = begun("Nim-v0", opponent="self")
     assert text(first).startswith("Welcome to Nim, Player 0!")
     second = env.step(Action("<think>[1 1]?</think>[2 3]")).observation
@@ -120,10 +120,7 @@ def test_a_player_reads_the_rules_once_and_never_its_own_moves() -> None:
     assert text(third).count("Current Pile") == 1, "an older board is outdated"
     _, shown = begun("Nim-v0", opponent="self", show=["prompt", "board"], rules="Player {player}, take.")
     assert text(shown) == "Player 0, take.\nCurrent Pile:\n  pile 0: 3\n  pile 1: 4\n  pile 2: 5"
-
-
-def test_player_0_acts_first_and_whoever_wins_takes_what_the_other_loses() -> None:
-    """In Kuhn poker the game calls that one Player 1."""
+    # In Kuhn poker the game calls that one Player 1.
     games = list(steps("KuhnPoker-v0", opponent="self"))
     assert (games[0][0].player, "You are Player 1" in text(games[0][0])) == (0, True)
     assert {seen.player for seen, _ in games} == {0, 1}
