@@ -71,16 +71,13 @@ def test_a_command_is_listed_called_and_explained_its_failures_are_sentences_and
     assert "command 'train' cannot be called: agent-r1 has one of its own; rename it" in checked
 
 
-def test_a_plugin_that_could_not_be_read_is_tried_again(site: Path, agent_r1: Callable) -> None:
+def test_plugins_that_could_not_be_read_are_tried_again_and_those_not_looked_for_a_sentence(
+    site: Path, agent_r1: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (site / "thirds_plugin.py").write_text("import missing_here\n" + PLUGIN)
     assert not any(name.startswith("report") for name in offered())
     (site / "missing_here.py").touch()
     assert agent_r1("report", "count", "2").stdout == "1 2\n"
-
-
-def test_plugins_that_cannot_be_looked_for_are_one_sentence(
-    site: Path, agent_r1: Callable, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setenv("AGENT_R1_DISABLE_PLUGINS", "thrids")
     refused = agent_r1("--help")
     assert refused.exit_code == 2

@@ -114,14 +114,6 @@ def test_list_survives_the_broken_plugins_and_doctor_names_each_and_says_why(
     assert found["sound", "broken-plugins"]["problems"] == []
 
 
-def test_doctor_finds_names_that_two_plugins_offer(agent_r1: Run, local: Path) -> None:
-    twin = local.with_name("other.py")
-    twin.write_text(LOCAL)
-    result = agent_r1("plugins", "doctor", "-p", local, "-p", twin)
-    assert result.exit_code == 1
-    assert "2 plugins offer the reward 'length'; say 'mine/length' or 'other/length'" in result.stdout
-
-
 def test_show_a_tool_and_what_it_pays(agent_r1: Run, local: Path) -> None:
     mistyped = agent_r1("plugins", "show", "shuot", "-p", local)
     assert mistyped.exit_code == 3
@@ -200,8 +192,15 @@ def test_every_option_of_every_built_in_component_has_a_meaning_and_a_type(agent
             assert "None" not in option["doc"], "a recipe says null"
 
 
-def test_doctor_finds_the_built_in_plugins_in_order(agent_r1: Run) -> None:
+def test_doctor_finds_the_built_in_plugins_in_order_and_names_that_two_plugins_offer(
+    agent_r1: Run, local: Path
+) -> None:
     result = agent_r1("plugins", "doctor", "--json")
     findings = {plugin["name"]: plugin["problems"] for plugin in json.loads(result.stdout)["plugins"]}
     assert not any(findings.values()), findings
     assert result.exit_code == 0
+    twin = local.with_name("other.py")
+    twin.write_text(LOCAL)
+    result = agent_r1("plugins", "doctor", "-p", local, "-p", twin)
+    assert result.exit_code == 1
+    assert "2 plugins offer the reward 'length'; say 'mine/length' or 'other/length'" in result.stdout

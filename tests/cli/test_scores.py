@@ -43,7 +43,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     return record
 
 
-def test_a_result_is_scored_again_and_what_was_recorded_otherwise_is_told(
+def test_a_result_is_scored_again_without_playing_and_what_was_recorded_otherwise_is_told(
     agent_r1: Invoke, succeed: Invoke, make: Make
 ) -> None:
     make("a", 30)
@@ -62,10 +62,6 @@ def test_a_result_is_scored_again_and_what_was_recorded_otherwise_is_told(
     done = agent_r1("eval", "--rescore", file)
     assert "exact_match: 0.800 [0.598, 0.858] (n = 40, wilson) was recorded, now it is 0.750 [0.598" in done.stdout
     assert json.loads(agent_r1("eval", "--rescore", file, "--json").stdout)["differs"]
-
-
-def test_scoring_again_plays_nothing(agent_r1: Invoke, make: Make) -> None:
-    make("a", 30)
     sentence = "--rescore plays no episode, so it takes no recipe, model or other option besides --json"
     for extra in ("default", "--model tiny", "--samples 2", "--silence-tools", "--baseline closed_book"):
         done = agent_r1("eval", "--rescore", "runs/a", *extra.split())

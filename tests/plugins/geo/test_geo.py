@@ -146,7 +146,9 @@ print([(task.id, task.prompt, task.answers) for task in tasks])
 """)
 
 
-def test_forms_are_drawn_evenly_and_few_begin_as_many_do() -> None:
+def test_forms_are_drawn_evenly_few_begin_as_many_do_and_ambiguous_names_are_not_asked(
+    corpora: dict[str, dict[str, str]],
+) -> None:
     many, few = source(size=120).load(), source(size=60).load()
     assert [task.id for task in few] == [task.id for task in many[:60]]
     assert len(source().load()) > 2000
@@ -154,9 +156,6 @@ def test_forms_are_drawn_evenly_and_few_begin_as_many_do() -> None:
     assert len(counts) == 14
     assert max(counts.values()) - min(counts.values()) <= 1
     assert {task.id for task in few} != {task.id for task in source(size=60, seed=1).load()}
-
-
-def test_ambiguous_names_and_unclear_facts_are_not_asked(corpora: dict[str, dict[str, str]]) -> None:
     titles = corpora["train"].keys() | corpora["eval"].keys()
     assert {"London", "Mexico City", "Porto Alegre", "Riga", "Latvia"} <= titles
     assert not titles & {"Georgia", "Washington", "Birmingham", "Hyderabad", "Córdoba", "Puerto Rico"}

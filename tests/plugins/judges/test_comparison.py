@@ -50,16 +50,6 @@ def scores(judge: ScriptedJudge, *answers: str | None, **options: Any) -> list[A
     return asyncio.run(own.score_group(group(*answers)))
 
 
-def test_an_answer_gets_the_share_of_the_others_that_it_beats(judge: ScriptedJudge) -> None:
-    judge.says = shortest_first
-    found = scores(judge, "aaa", "a", None, "aa", "a")
-    assert found == [0.25, 0.875, 0.0, 0.5, 0.875]
-    assert found[0].note["ranking"] == ["a", "aa", "aaa"]
-    assert found[0].note["agreement"] == 1.0
-    assert len(judge.requests) == 2, "in both orders"
-    assert list(answers_of(judge.requests[0]).values()) == list(answers_of(judge.requests[1]).values())[::-1]
-
-
 def test_a_judge_that_prefers_what_stands_first_finds_no_difference(judge: ScriptedJudge) -> None:
     judge.says = first_first
     assert scores(judge, "a", "b", "c") == [0.5, 0.5, 0.5]
@@ -68,11 +58,18 @@ def test_a_judge_that_prefers_what_stands_first_finds_no_difference(judge: Scrip
     assert scores(judge, "c", "b", "a", orders=1) == once[::-1], "who gave an answer makes no difference"
 
 
-def test_equal_answers_and_single_ones_ask_nobody(judge: ScriptedJudge) -> None:
+def test_equal_answers_ask_nobody_and_others_get_the_share_of_those_that_they_beat(judge: ScriptedJudge) -> None:
     assert scores(judge, "a", "a", None) == [0.75, 0.75, 0.0]
     assert scores(judge, "a") == scores(judge, None) == [0.5]
     assert scores(judge, None, None) == [0.5, 0.5]
     assert not judge.requests
+    judge.says = shortest_first
+    found = scores(judge, "aaa", "a", None, "aa", "a")
+    assert found == [0.25, 0.875, 0.0, 0.5, 0.875]
+    assert found[0].note["ranking"] == ["a", "aa", "aaa"]
+    assert found[0].note["agreement"] == 1.0
+    assert len(judge.requests) == 2, "in both orders"
+    assert list(answers_of(judge.requests[0]).values()) == list(answers_of(judge.requests[1]).values())[::-1]
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,9 @@ def test_options_without_effect_are_known(options: dict[str, Any], idle: set[str
     assert not set(found) & {*options, "top_k"}
 
 
-def test_incomplete_options_are_refused_and_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_options_are_refused_and_a_missing_package_is_named_and_a_relative_folder_stays(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for options, sentence in (
         ({"backend": "dense"}, "backend: dense needs an index, or model: a folder or hub name"),
         ({"backend": "hybrid", "index": "i", "rrf_weights": [0, 0]}, "rrf_weights are both 0"),
@@ -151,9 +153,6 @@ def test_incomplete_options_are_refused_and_a_missing_package_is_named(monkeypat
     assert WikiSearch.unavailable(WikiSearch.Config()) is None
     reason = str(WikiSearch.unavailable(WikiSearch.Config(backend="hybrid", index="i")))
     assert "the package sentence-transformers and tantivy is missing" in reason
-
-
-def test_a_relative_model_folder_stays_what_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "encoder").mkdir()
     assert WikiSearch.Config(backend="dense", model="encoder").model == str(tmp_path / "encoder")
