@@ -65,14 +65,10 @@ def test_a_plain_display_writes_one_line_a_step_without_control_characters() -> 
     assert "left" not in last.getvalue(), "the last step has no time left"
 
 
-def test_a_live_display_keeps_notes_and_obeys_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_live_display_says_what_it_waits_for_keeps_notes_and_obeys_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown(live=True))
     assert r"[bold] is no markup, :bug: no bug, \x1b[2J no command" in text
-
-
-def test_a_live_display_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
     stream = io.StringIO()
     with TrainDisplay(stream=stream, live=True) as display:
         display.note("a warning of the recipe")
@@ -117,11 +113,10 @@ def test_a_terminal_shows_the_reward_and_where_the_time_goes_as_far_as_it_fits_w
     assert others == lines
 
 
-def test_a_terminal_without_blocks_gets_plain_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plain_terminal_gets_plain_characters_and_a_resumed_run_its_earlier_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert screen(100, monkeypatch, "ascii")[1] == "reward 0.512 _#: 0.25 to 1"
-
-
-def test_bar_and_curve_go_on_where_the_run_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
     bar, reward, *_ = screen(100, monkeypatch, earlier=9)
     assert bar.startswith("5/30 ")
     assert reward == "reward 0.512 ▃▁▆█▇ -2 to 1", "steps that are repeated do not count twice"
@@ -159,18 +154,13 @@ SHARED = {
 }
 
 
-def test_parts_that_follow_one_another_add_up() -> None:
+def test_parts_that_follow_one_another_add_up_and_roles_at_once_have_the_time_in_which_each_works() -> None:
     shares = TimeShares()
     shares.add(SHARED)
     waits = {"time/learner_waits": 14 / 15, "time/rollouts_wait": 0.8}
     shares.add({**SHARED, "time/step": 30.0, "time/evaluation": 20.0, **waits})
-    *parts, learner, rollouts = shares.texts()
-    assert parts == ["rollout 30 %", "update 10 %", "weights 5 %", "evaluation 50 %", "other 5 %"]
-    assert sum(int(number) for number in re.findall(r"\d+", " ".join(parts))) == 100
-    assert (learner, rollouts) == ("learner waits 90 %", "rollouts wait 70 %")
-
-
-def test_roles_that_work_at_once_have_the_time_in_which_each_works() -> None:
+    parts = ["rollout 30 %", "update 10 %", "weights 5 %", "evaluation 50 %", "other 5 %"]
+    assert shares.texts() == [*parts, "learner waits 90 %", "rollouts wait 70 %"]
     shares = TimeShares()
     shares.add(
         {**SHARED, "time/rollout": 1.0, "time/update": 7.0, "time/learner_waits": 0.3, "time/rollouts_wait": 0.05}

@@ -85,21 +85,15 @@ def test_a_run_that_exists_is_neither_overwritten_nor_touched(
     as_recipe = agent_r1("train", "runs/small")
     assert as_recipe.exit_code == 1
     assert "runs/small is a run, not a recipe; continue it with --resume" in as_recipe.stderr
-    other = agent_r1("train", "runs/small", "--resume", "training.lr=1e-3")
-    assert other.exit_code == 1
-    assert "started with other values of training.lr; resume it as it is" in other.stderr
     broken = agent_r1("train", "default", "--force", *[f"{text}x" if "model.name" in text else text for text in small])
     assert broken.exit_code == 1
     assert files(tmp_path) == before, "not even --force deletes a run before its successor could begin"
-
-
-def test_a_folder_of_somebody_else_is_never_deleted(agent_r1: Invoke, small: list[str], tmp_path: Path) -> None:
-    (tmp_path / "runs" / "small").mkdir(parents=True)
-    (tmp_path / "runs" / "small" / "thesis.txt").write_text("years of work")
-    done = agent_r1("train", "default", *small, "--force")
-    assert done.exit_code == 1
-    assert "is not a run directory, so --force does not delete it" in done.stderr
-    assert (tmp_path / "runs" / "small" / "thesis.txt").read_text() == "years of work"
+    (tmp_path / "runs" / "other").mkdir()
+    (tmp_path / "runs" / "other" / "thesis.txt").write_text("years of work")
+    strange = agent_r1("train", "default", *changed("run.name=other"), "--force")
+    assert strange.exit_code == 1
+    assert "is not a run directory, so --force does not delete it" in strange.stderr
+    assert (tmp_path / "runs" / "other" / "thesis.txt").read_text() == "years of work"
 
 
 @pytest.mark.parametrize(
@@ -126,24 +120,3 @@ def test_what_cannot_be_resumed_and_evaluations_that_contradict_themselves(
     assert (done.exit_code, done.stdout) == (code, "")
     assert sentence in done.stderr
     assert command == "eval" or done.stderr.count("error: ") == 1
-
-
-def test_a_reward_that_raises_ends_the_run_with_its_reason(agent_r1: Invoke, changed: Changed, tmp_path: Path) -> None:
-    (tmp_path / "gold.py").write_text(
-        "from agent_r1_core import RewardFn, RewardSpec, hookimpl\n"
-        "AGENT_R1_PLUGIN_API = 1\n"
-        "class Gold(RewardFn):\n"
-        "    def score(self, trajectory):\n"
-        "        if trajectory.sample or trajectory.task.metadata['broken']: raise KeyError('gold')\n"
-        "        return 0.0\n"
-        "@hookimpl\n"
-        "def register_rewards():\n"
-        "    return [RewardSpec('gold', ':Gold', 'raises')]\n"
-    )
-    done = agent_r1("train", "default", *changed("rewards=[gold]", "evaluation.at_start=false"), "-p", "gold.py")
-    assert done.exit_code == 1
-    assert "error: step 1: all 4 episodes failed at every attempt: 2 episodes: reward gold of" in done.stderr
-    assert "failed with KeyError: 'broken' (" in done.stderr
-    assert " | 2 episodes: reward gold of" in done.stderr
-    assert "failed with KeyError: 'gold' (" in done.stderr
-    assert not list((tmp_path / "runs").iterdir()), "nothing was recorded, so nothing stands in the way of the next try"

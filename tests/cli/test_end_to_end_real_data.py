@@ -43,22 +43,6 @@ def test_hotpotqa_in_its_original_format(succeed: Invoke, changed: Changed, real
     assert run.evaluations()["step_000003"]["n"] == 2
 
 
-def test_gsm8k_with_the_calculator(succeed: Invoke, changed: Changed, real_data: Path) -> None:
-    keys = changed(
-        f"tasks.train={{name: gsm8k, path: {real_data / 'gsm8k_train_1000.jsonl'}}}",
-        f"tasks.eval={{name: gsm8k, path: {real_data / 'gsm8k_test_200.jsonl'}}}",
-        "tools=[calculator]",
-        "rewards=[numeric_match]",
-        "evaluation.size=4",
-        drop=SIZES,
-    )
-    succeed("train", *keys)
-    run = Run.open("runs/small")
-    assert "reward/numeric_match" in run.metrics()[-1]
-    assert "reward/numeric_match" in run.evaluations()["step_000002"]["metrics"]
-    assert all(trajectory.task.answers[0].lstrip("-").isdigit() for trajectory in run.read_trajectories(1))
-
-
 def test_search_over_a_corpus_of_thousands_of_passages(
     succeed: Invoke, small: list[str], noise: Path, real_data: Path
 ) -> None:

@@ -16,36 +16,29 @@ UNUSED = "letters_of_nobody"
 """A name that no installed plugin has; the README's word_count is one that its readers install."""
 
 
-def passes_its_tests(folder: Path, warm: Path) -> None:
-    call = [warm, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(call, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-
-
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_project_passes_its_own_tests_before_it_is_installed(
-    succeed: Run, tmp_path: Path, kind: str, warm: Path
-) -> None:
+def test_a_project_of_every_kind_is_whole(succeed: Run, tmp_path: Path, kind: str) -> None:
+    """That each passes its own tests is shown where they are built and installed."""
     folder = tmp_path / "project"
     result = succeed("new", kind, f"my_{kind}", "--dir", folder)
     assert str(folder / "src" / f"my_{kind}_plugin" / "plugin.py") in result.stdout.splitlines()
     assert "pip install -e ." in result.stderr
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert not [path for path in files if "{{" in path.read_text() or "{{" in str(path)]
-    passes_its_tests(folder, warm)
 
 
-def test_the_folder_is_named_after_the_project(succeed: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_passes_its_own_tests_before_it_is_installed_in_a_folder_of_its_name_that_nobody_had(
+    agent_r1: Run, succeed: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
     succeed("new", "tool", UNUSED)
-    assert (tmp_path / "agent-r1-letters-of-nobody" / "tests" / f"test_{UNUSED}.py").is_file()
-
-
-def test_a_folder_that_exists_is_left_alone(agent_r1: Run, tmp_path: Path) -> None:
-    result = agent_r1("new", "tool", UNUSED, "--dir", tmp_path)
-    assert result.exit_code == 2
-    assert f"error: {tmp_path} exists already" in result.stderr
-    assert list(tmp_path.iterdir()) == []
+    folder = tmp_path / "agent-r1-letters-of-nobody"
+    assert (folder / "tests" / f"test_{UNUSED}.py").is_file()
+    again = agent_r1("new", "tool", UNUSED, "--dir", folder)
+    assert (again.exit_code, f"error: {folder} exists already" in again.stderr) == (2, True)
+    call = [warm, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(call, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,18 @@ from agent_r1_core.config import load_config
 Command = Callable[..., Any]
 
 
+@pytest.mark.parametrize("command", ["play", "rollout", "eval"])
+def test_whoever_plays_or_scores_other_tasks_reads_which_options_went_with_the_old_ones(
+    succeed: Command, command: str, noise: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("actions.txt").write_text("<answer>2</answer>\n")
+    short = ("engine.max_new_tokens=4", "env.max_turns=1", "threads=1", "--model", noise)
+    options = {"play": ("--script", "actions.txt"), "rollout": (*short, "-n", 1), "eval": (*short, "evaluation.size=2")}
+    done = succeed(command, "calculator", "tasks.eval=miniwiki", *options[command])
+    assert 'tasks.eval is now miniwiki; of arithmetic these are dropped: tasks.eval.split="eval" (' in done.stderr
+
+
 @pytest.fixture(scope="module")
 def sum_and_answer() -> tuple[str, str]:
     """The calculator recipe's first evaluation task: its expression and its answer."""
@@ -24,7 +36,7 @@ def sum_and_answer() -> tuple[str, str]:
     return str(task.metadata["expression"]), task.answers[0]
 
 
-def test_a_script_plays_an_episode_to_its_reward(
+def test_a_script_plays_an_episode_to_its_reward_and_writes_the_summary_too(
     succeed: Command, tmp_path: Path, sum_and_answer: tuple[str, str]
 ) -> None:
     expression, answer = sum_and_answer
@@ -36,9 +48,6 @@ def test_a_script_plays_an_episode_to_its_reward(
     assert f"[tool calculator] {answer}\n" in done.stdout
     assert "the episode is over: terminated (answer)" in done.stdout
     assert "outcome reward 1.000 (exact_match 1.000" in done.stdout
-
-
-def test_a_player_writes_the_summary_too(succeed: Command, tmp_path: Path) -> None:
     script = tmp_path / "actions.txt"
     script.write_text("/calculator 1+1\n\nI know that it is 2.\n\n<answer>2</answer>\n")
     context = "context={name: summary, turns: 1, prompt: Sum up!, heading: So far}"

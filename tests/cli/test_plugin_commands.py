@@ -52,16 +52,14 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("site")
-def test_a_command_is_listed_called_and_explained(agent_r1: Callable) -> None:
+def test_a_command_is_listed_called_and_explained_its_failures_are_sentences_and_an_own_command_stays(
+    agent_r1: Callable,
+) -> None:
     assert "report     Commands of the plugin thirds." in agent_r1("--help").stdout
     assert "count  Count." in agent_r1("report").output
     assert agent_r1("report", "count", "3").stdout == "1 2 3\n"
     assert "Count to a number." in agent_r1("report", "count", "--help").stdout
     assert "target:    thirds_commands:count" in agent_r1("plugins", "show", "report count").stdout
-
-
-@pytest.mark.usefixtures("site")
-def test_failures_are_sentences_and_an_own_command_stays(agent_r1: Callable) -> None:
     refused = agent_r1("report", "count", "0")
     assert (refused.exit_code, refused.stderr) == (2, "error: nobody counts to 0; give a number from 1 on\n")
     assert "agent-r1 train ppo" in agent_r1("train", "--help").stdout
@@ -73,16 +71,13 @@ def test_failures_are_sentences_and_an_own_command_stays(agent_r1: Callable) -> 
     assert "command 'train' cannot be called: agent-r1 has one of its own; rename it" in checked
 
 
-def test_a_plugin_that_could_not_be_read_is_tried_again(site: Path, agent_r1: Callable) -> None:
+def test_plugins_that_could_not_be_read_are_tried_again_and_those_not_looked_for_a_sentence(
+    site: Path, agent_r1: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (site / "thirds_plugin.py").write_text("import missing_here\n" + PLUGIN)
     assert not any(name.startswith("report") for name in offered())
     (site / "missing_here.py").touch()
     assert agent_r1("report", "count", "2").stdout == "1 2\n"
-
-
-def test_plugins_that_cannot_be_looked_for_are_one_sentence(
-    site: Path, agent_r1: Callable, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setenv("AGENT_R1_DISABLE_PLUGINS", "thrids")
     refused = agent_r1("--help")
     assert refused.exit_code == 2

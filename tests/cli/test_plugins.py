@@ -69,16 +69,13 @@ def broken(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(root / "tests" / "fixtures" / "broken_plugins"))
 
 
-def test_list_shows_names_aliases_and_presets(agent_r1: Run, local: Path) -> None:
+def test_list_shows_names_aliases_and_presets_or_those_of_one_kind(agent_r1: Run, local: Path) -> None:
     result = agent_r1("plugins", "list", "-p", local)
     rows = [line.split(maxsplit=3) for line in result.stdout.splitlines()]
     assert result.exit_code == 0
     assert rows[0] == ["KIND", "NAME", "PLUGIN", "SUMMARY"]
     assert ["tool", "yell", "mine", "alias of shout"] in rows
     assert ["reward", "short", "mine", "length preset: Brief"] in rows
-
-
-def test_list_of_one_kind(agent_r1: Run, local: Path) -> None:
     wrong = agent_r1("plugins", "list", "--kind", "tols")
     assert wrong.exit_code == 2
     assert "did you mean 'tool'?" in " ".join(wrong.stderr.split())
@@ -90,15 +87,14 @@ def test_list_of_one_kind(agent_r1: Run, local: Path) -> None:
     assert {"mine", "calculator"} <= {plugin["name"] for plugin in answer["plugins"]}
 
 
-def test_list_survives_the_broken_plugins(succeed: Run, broken: None) -> None:
+def test_list_survives_the_broken_plugins_and_doctor_names_each_and_says_why(
+    succeed: Run, broken: None, agent_r1: Run
+) -> None:
     result = succeed("plugins", "list", "--disable-plugin", "switched_off")
     assert "Says what it was told" in result.stdout
     assert (
         "not loaded: wrong_api (broken-plugins 1.0) is incompatible: it was written for plugin API 99" in result.stderr
     )
-
-
-def test_doctor_names_every_broken_plugin_and_says_why(agent_r1: Run, broken: None) -> None:
     table = agent_r1("plugins", "doctor", "-P", "switched_off").stdout
     rows = {line.split()[0]: " ".join(line.split()) for line in table.splitlines()}
     assert rows["bad_target"].startswith("bad_target broken-plugins 1.0 wrong tool 'nowhere': ")
@@ -118,15 +114,7 @@ def test_doctor_names_every_broken_plugin_and_says_why(agent_r1: Run, broken: No
     assert found["sound", "broken-plugins"]["problems"] == []
 
 
-def test_doctor_finds_names_that_two_plugins_offer(agent_r1: Run, local: Path) -> None:
-    twin = local.with_name("other.py")
-    twin.write_text(LOCAL)
-    result = agent_r1("plugins", "doctor", "-p", local, "-p", twin)
-    assert result.exit_code == 1
-    assert "2 plugins offer the reward 'length'; say 'mine/length' or 'other/length'" in result.stdout
-
-
-def test_show_a_tool(agent_r1: Run, local: Path) -> None:
+def test_show_a_tool_and_what_it_pays(agent_r1: Run, local: Path) -> None:
     mistyped = agent_r1("plugins", "show", "shuot", "-p", local)
     assert mistyped.exit_code == 3
     assert "error: no component is called 'shuot'; did you mean 'shout'?" in mistyped.stderr
@@ -140,15 +128,15 @@ def test_show_a_tool(agent_r1: Run, local: Path) -> None:
     schema = json.loads(text.partition("as the model is told:")[2])
     assert schema["function"]["parameters"]["properties"]["text"]["description"] == "what to say"
 
-
-def test_show_what_a_tool_pays(agent_r1: Run, local: Path) -> None:
     paying = LOCAL.replace("@tool\n", "@tool(reward_range=(-0.5, 1.0))\n").replace("text: str,", "text: str, context,")
     local.write_text(paying)
     assert "rewards:   each call, from -0.5 to 1" in agent_r1("plugins", "show", "yell", "-p", local).stdout
     assert json.loads(agent_r1("plugins", "show", "yell", "--json", "-p", local).stdout)["reward_range"] == [-0.5, 1.0]
 
 
-def test_show_options_with_their_documentation(agent_r1: Run, local: Path) -> None:
+def test_a_page_shows_options_says_what_a_reward_scores_and_fits_the_terminal(
+    agent_r1: Run, local: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answer = json.loads(agent_r1("plugins", "show", "mine/short", "--json", "-p", local).stdout)
     assert answer["preset_of"] == "length"
     assert answer["range"] == [-1.0, 1.0]
@@ -156,11 +144,6 @@ def test_show_options_with_their_documentation(agent_r1: Run, local: Path) -> No
         {"name": "target", "type": "whole number", "required": False, "default": 3, "doc": "Letters to aim at."},
         {"name": "unit", "type": "text or null", "required": False, "default": None, "doc": ""},
     ]
-
-
-def test_a_page_says_what_a_reward_scores_and_fits_the_terminal(
-    agent_r1: Run, local: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     text = agent_r1("plugins", "show", "length", "-p", local).stdout
     assert "scores:    each episode, by score(trajectory), from -1 to 1" in text
@@ -210,8 +193,15 @@ def test_every_option_of_every_built_in_component_has_a_meaning_and_a_type(agent
             assert "None" not in option["doc"], "a recipe says null"
 
 
-def test_doctor_finds_the_built_in_plugins_in_order(agent_r1: Run) -> None:
+def test_doctor_finds_the_built_in_plugins_in_order_and_names_that_two_plugins_offer(
+    agent_r1: Run, local: Path
+) -> None:
     result = agent_r1("plugins", "doctor", "--json")
     findings = {plugin["name"]: plugin["problems"] for plugin in json.loads(result.stdout)["plugins"]}
     assert not any(findings.values()), findings
     assert result.exit_code == 0
+    twin = local.with_name("other.py")
+    twin.write_text(LOCAL)
+    result = agent_r1("plugins", "doctor", "-p", local, "-p", twin)
+    assert result.exit_code == 1
+    assert "2 plugins offer the reward 'length'; say 'mine/length' or 'other/length'" in result.stdout

@@ -32,18 +32,16 @@ def test_json_holds_ids_mask_and_rewards_of_every_episode(succeed: Callable[...,
         assert 0 < sum(segment["mask"]) <= 16
 
 
-def test_off_a_terminal_the_episodes_are_marked_text(succeed: Callable[..., Any], noise: Path) -> None:
-    done = succeed("rollout", *SETTINGS, "--model", noise, "-n", 1, "--greedy")
+def test_off_a_terminal_episodes_are_marked_text_and_whoever_watches_is_told_what_takes_long(
+    succeed: Callable[..., Any], noise: Path
+) -> None:
+    ended: dict[str, str] = {}
+    with watched_by(lambda work: ended.update({work.what: work.count()} if work.ended else {})):
+        done = succeed("rollout", *SETTINGS, "--model", noise, "-n", 2, "-s", 2, "--greedy")
     assert done.stdout.startswith("[[sampled by the policy (action mask 1)]]")
     assert "\nepisode sum." in done.stdout
     assert "  turn 0: reward 0.000" in done.stdout
     assert "\x1b" not in done.stdout
-
-
-def test_whoever_watches_is_told_what_takes_long(succeed: Callable[..., Any], noise: Path) -> None:
-    ended: dict[str, str] = {}
-    with watched_by(lambda work: ended.update({work.what: work.count()} if work.ended else {})):
-        succeed("rollout", *SETTINGS, "--model", noise, "-n", 2, "-s", 2)
     loading = f"loading {noise}"
     assert list(ended) == [loading, "starting tools and engine", "playing"]
     assert ended[loading].endswith(" tensors")
@@ -80,18 +78,15 @@ def test_successes_become_a_file_that_sft_learns_from(
     assert file.read_bytes() == before
 
 
-def test_where_nothing_succeeds_nothing_is_written(agent_r1: Callable[..., Any], noise: Path, tmp_path: Path) -> None:
+def test_where_nothing_succeeds_nothing_is_written_and_what_no_file_can_show_is_counted(
+    agent_r1: Callable[..., Any], noise: Path, tmp_path: Path, succeed: Callable[..., Any]
+) -> None:
     file = tmp_path / "own.jsonl"
     done = agent_r1("rollout", *SETTINGS, "--model", noise, "-s", 2, "--keep-successes", file)
     assert done.exit_code == 1
     assert f"error: 0 of 4 episodes succeeded, none is kept, and {file} is not written" in done.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-def test_episodes_that_no_file_can_show_are_counted_and_evaluation_is_named(
-    agent_r1: Callable[..., Any], succeed: Callable[..., Any], noise: Path, tmp_path: Path
-) -> None:
-    """Noise that every bound calls a success: its actions are cut by their budget."""
+    # Noise that every bound calls a success: its actions are cut by their budget.
     file = tmp_path / "own.jsonl"
     done = agent_r1("rollout", *SETTINGS, "--model", noise, "-n", 4, "--keep-successes", file, "--success-at", -1)
     assert "left out" in done.stderr

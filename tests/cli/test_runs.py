@@ -84,13 +84,12 @@ def test_programs_get_all_that_is_known(agent_r1: Command, home: Path) -> None:
     assert run["path"] == str(home / "runs" / "old")
 
 
-def test_a_narrow_terminal_loses_columns_and_not_the_end_of_lines(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_narrow_terminal_loses_columns_and_the_middle_of_long_names(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     header, *lines = _on_a_terminal(monkeypatch, 83)
     assert header.split() == ["run", "state", "best", "age"]
     assert "exact_match 0.960 [0.923, 0.979] (200 of 203)" in lines[2]
-
-
-def test_long_names_lose_their_middle(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("old", "new"):
         (home / "runs" / name).rename(home / "runs" / f"{'countdown-qwen' * 6}-{name}")
     header, *lines = _on_a_terminal(monkeypatch, 93)

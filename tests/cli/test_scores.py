@@ -43,7 +43,9 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     return record
 
 
-def test_a_result_is_scored_again(agent_r1: Invoke, succeed: Invoke, make: Make) -> None:
+def test_a_result_is_scored_again_without_playing_and_what_was_recorded_otherwise_is_told(
+    agent_r1: Invoke, succeed: Invoke, make: Make
+) -> None:
     make("a", 30)
     done = succeed("eval", "--rescore", "runs/a")
     assert "exact_match        0.750  [0.598, 0.858]" in done.stdout
@@ -52,30 +54,23 @@ def test_a_result_is_scored_again(agent_r1: Invoke, succeed: Invoke, make: Make)
     answer = json.loads(agent_r1("eval", "--rescore", "runs/a/eval_1", "--json").stdout)
     assert (answer["schema"], answer["differs"], answer["n"]) == (1, [], 40)
     assert answer["breakdowns"]["hops"]["2"]["exact_match"]["n"] == 20
-
-
-def test_what_another_version_recorded_otherwise_is_told(agent_r1: Invoke, make: Make) -> None:
     missing = agent_r1("eval", "--rescore", "runs/b")
     assert (missing.exit_code, missing.stdout) == (1, "")
     assert "runs/b is neither a result file nor a run; give a file of evaluations/" in missing.stderr
-    file = make("a", 30) / "evaluations" / "eval_1.json"
+    file = Path("runs/a/evaluations/eval_1.json")
     file.write_text(file.read_text().replace('"mean": 0.75', '"mean": 0.8'))
     done = agent_r1("eval", "--rescore", file)
     assert "exact_match: 0.800 [0.598, 0.858] (n = 40, wilson) was recorded, now it is 0.750 [0.598" in done.stdout
     assert json.loads(agent_r1("eval", "--rescore", file, "--json").stdout)["differs"]
+    sentence = "--rescore plays no episode, so it takes no recipe, model or other option besides --json"
+    for extra in ("default", "--model tiny", "--samples 2", "--silence-tools", "--baseline closed_book"):
+        done = agent_r1("eval", "--rescore", "runs/a", *extra.split())
+        assert (done.exit_code, sentence in done.stderr) == (2, True), extra
 
 
-@pytest.mark.parametrize(
-    "extra", [("default",), ("--model", "tiny"), ("--samples", 2), ("--silence-tools",), ("--baseline", "closed_book")]
-)
-def test_scoring_again_plays_nothing(agent_r1: Invoke, make: Make, extra: tuple[object, ...]) -> None:
-    make("a", 30)
-    done = agent_r1("eval", "--rescore", "runs/a", *extra)
-    assert done.exit_code == 2
-    assert "--rescore plays no episode, so it takes no recipe, model or other option besides --json" in done.stderr
-
-
-def test_two_runs_are_compared_question_by_question(agent_r1: Invoke, succeed: Invoke, make: Make) -> None:
+def test_two_runs_are_compared_question_by_question_and_results_with_a_comma_as_seeds(
+    agent_r1: Invoke, succeed: Invoke, make: Make
+) -> None:
     make("a", 30)
     make("b", 20, conditions=["silenced tools"])
     done = succeed("compare", "runs/a", "mute=runs/b/eval_1")
@@ -87,9 +82,6 @@ def test_two_runs_are_compared_question_by_question(agent_r1: Invoke, succeed: I
     answer = json.loads(agent_r1("compare", "runs/a", "runs/b", "--score", "f1", "--json").stdout)
     assert (answer["schema"], answer["score"], answer["differences"][0]["n"]) == (1, "f1", 40)
     assert answer["files"]["runs/b"] == ["runs/b/evaluations/eval_1.json"]
-
-
-def test_results_with_a_comma_between_them_are_seeds(agent_r1: Invoke, succeed: Invoke, make: Make) -> None:
     for name, right in (("a0", 30), ("a1", 32), ("b0", 10), ("b1", 11)):
         make(name, right)
     done = succeed("compare", "ppo=runs/a0,runs/a1", "grpo=runs/b0,runs/b1")

@@ -41,7 +41,7 @@ def two_turns() -> Trajectory:
     return trajectory
 
 
-def test_off_a_terminal_actions_stand_in_brackets_and_nothing_is_coloured() -> None:
+def test_actions_stand_in_brackets_or_are_coloured_and_plain_data_has_ids_mask_and_rewards() -> None:
     lines = written(two_turns()).splitlines()
     assert lines[0].startswith("[[sampled by the policy (action mask 1)]]")
     assert lines[2] == "episode task/0: terminated (answer), 2 turns, 8 tokens, 4 of them sampled"
@@ -54,9 +54,11 @@ def test_off_a_terminal_actions_stand_in_brackets_and_nothing_is_coloured() -> N
         "  return 1.500",
     ]
     assert "\x1b" not in "".join(lines)
-
-
-def test_on_a_terminal_actions_are_coloured_and_the_environment_is_dim() -> None:
+    data = episode_json(two_turns(), decode)
+    (segment,) = data["segments"]
+    assert segment == {"ids": list(range(8)), "mask": [0, 0, 1, 1, 0, 1, 1, 0], "text": "abcdefgh"}
+    assert data["turns"][0]["rewards"] == {"env": 0.0, "polite": 0.25}
+    assert (data["return"], data["status"], data["answer"]) == (1.5, "terminated", "2")
     text = written(two_turns(), colour=True)
     assert "\x1b[1;32mcd\x1b[0m" in text
     assert "\x1b[2mab\x1b[0m" in text
@@ -80,27 +82,15 @@ def test_what_a_model_or_a_tool_says_does_not_act_on_the_terminal(colour: bool) 
     assert not re.search("[\r\x1b\x07\x9b\u202e]", text)
 
 
-def test_a_rewritten_context_and_a_cut_action_are_told() -> None:
-    trajectory = make_trajectory([([0], [1]), ([2], [3])], new_segment_at=[1], status=EndStatus.TRUNCATED)
-    trajectory.turns[1].finish = "length"
-    text = written(trajectory)
-    assert "--- segment 1: the context was rewritten ---" in text
-    assert "cut by the token budget" in text
-    assert "no answer, accepted: '2'" in text
-
-
-def test_a_summary_is_told_as_one() -> None:
-    trajectory = make_trajectory([([0], [1]), ([2], [3]), ([4], [5])], new_segment_at={2})
+def test_a_summary_a_rewritten_context_and_a_cut_action_are_told() -> None:
+    turns = [([0], [1]), ([2], [3]), ([4], [5])]
+    trajectory = make_trajectory(turns, new_segment_at={2}, status=EndStatus.TRUNCATED)
     trajectory.turns[1].purpose, trajectory.turns[1].errors = "summary", ["the summary is empty"]
+    trajectory.turns[2].finish = "length"
     told = written(trajectory)
     assert "2 turns, 1 summaries, 6 tokens" in told
     assert "turn 1: a summary, with which the context begins anew; the summary is empty" in told
+    assert "--- segment 1: the context was rewritten ---" in told
+    assert "cut by the token budget" in told
+    assert "no answer, accepted: '2'" in told
     assert [turn["purpose"] for turn in episode_json(trajectory, decode)["turns"]] == ["action", "summary", "action"]
-
-
-def test_the_plain_data_has_ids_mask_text_and_rewards() -> None:
-    data = episode_json(two_turns(), decode)
-    (segment,) = data["segments"]
-    assert segment == {"ids": list(range(8)), "mask": [0, 0, 1, 1, 0, 1, 1, 0], "text": "abcdefgh"}
-    assert data["turns"][0]["rewards"] == {"env": 0.0, "polite": 0.25}
-    assert (data["return"], data["status"], data["answer"]) == (1.5, "terminated", "2")

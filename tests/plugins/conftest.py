@@ -6,7 +6,11 @@ import asyncio
 import inspect
 import json
 import os
-from collections.abc import Callable
+import random
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +104,46 @@ def agree(logprobs_of: Callable[..., list[float]]) -> Callable[..., None]:
             assert answer.logprobs == pytest.approx(logprobs_of(module, context, answer.ids, temperature), abs=1e-4)
 
     return check
+
+
+@pytest.fixture
+def printed_everywhere() -> Callable[[str], str]:
+    """What a program prints in a process of its own, whatever the seed of its hashes."""
+
+    def run(code: str) -> str:
+        surroundings = ({**os.environ, "PYTHONHASHSEED": seed} for seed in "12")
+        command = [sys.executable, "-c", code]
+        (printed,) = {subprocess.check_output(command, env=env, text=True) for env in surroundings}
+        return printed
+
+    return run
+
+
+def tool_context(episode: str) -> Any:
+    from agent_r1_core import Task, ToolContext
+
+    return ToolContext(episode, 0, Task("task", "?"), random.Random(0))
+
+
+@asynccontextmanager
+async def opened(toolset_class: Any, timeout: float = 30.0, **options: Any) -> AsyncIterator[Any]:
+    """`call(tool, episode="episode", **arguments)` of a toolset's tools, which `call.runner` runs."""
+    from agent_r1_core import ToolCall, ToolResources, ToolResult
+    from agent_r1_core.tools.tool_runner import ToolRunner
+
+    toolset = toolset_class(toolset_class.Config.model_validate(options))
+    toolset.name = "tools"
+    runner = ToolRunner({"tools": toolset}, {"tools": timeout})
+    await runner.start(ToolResources(""))
+
+    def call(tool: str, episode: str = "episode", **arguments: Any) -> Awaitable[ToolResult]:
+        return runner.call(ToolCall(tool, arguments), tool_context(episode))
+
+    call.runner = runner  # type: ignore[attr-defined]
+    try:
+        yield call
+    finally:
+        await runner.close()
 
 
 @pytest.fixture(scope="session")

@@ -43,15 +43,12 @@ def test_words_ask_for_one_operation_after_the_other() -> None:
         assert eval(task.metadata["expression"]) == value
 
 
-def test_training_and_evaluation_share_no_sum_in_any_order() -> None:
+def test_training_and_evaluation_share_no_sum_in_any_order_and_not_more_are_asked_than_there_are() -> None:
     def keys(split: str) -> set[tuple[str, ...]]:
         return {
             tuple(sorted(task.metadata["expression"].split())) for task in sums(size=400, max_value=30, split=split)
         }
 
     assert keys("train").isdisjoint(keys("eval"))
-
-
-def test_more_sums_than_there_are_is_an_error() -> None:
     with pytest.raises(TaskError, match="different sums with max_value=2"):
         sums(size=100, max_value=2, operations=("+",))

@@ -109,7 +109,7 @@ def test_append_is_what_happens_without_a_strategy_and_truncates() -> None:
     assert len(one.turns) < 5
 
 
-def test_a_window_leaves_whole_turns() -> None:
+def test_a_window_leaves_whole_turns_and_fewer_where_the_budget_is_small() -> None:
     one = episode(Window(Window.Config(turns=2)), words)
     assert [turn.segment for turn in one.turns] == [0, 0, 0, 1, 2]
     assert all("Walk." in read(one, turn) and "Five steps!" in read(one, turn) for turn in range(5))
@@ -119,9 +119,6 @@ def test_a_window_leaves_whole_turns() -> None:
         assert [f"Stone {index + 1}." in text for index in range(turn)] == [index in kept for index in range(turn)]
     assert sum(map(sum, (segment.mask for segment in one.segments))) == sum(turn.tokens for turn in one.turns)
     assert [turn.state_key for turn in one.turns] == ["0", "1", "2", "3", "4"]
-
-
-def test_a_window_keeps_fewer_turns_where_the_budget_is_small() -> None:
     wide = episode(Window(Window.Config(turns=4)), words, max_tokens=180)
     assert wide.status is EndStatus.TERMINATED
     last = read(wide, 4)
@@ -156,13 +153,21 @@ def test_a_summary_is_an_action_that_no_environment_sees_and_with_the_task_begin
     assert "Seen so far: 2." not in read(one, 6), "the second summary takes the place of the first"
 
 
-def test_a_long_context_is_summed_up_in_time() -> None:
+def test_a_long_context_is_summed_up_in_time_and_an_episode_without_room_for_its_summary_truncated() -> None:
     one = episode(Summary(Summary.Config(max_tokens=200, summary_tokens=60)), words, max_tokens=600)
     assert one.status is EndStatus.TERMINATED
     for turn in one.turns:
         if turn.purpose == "action":
             assert turn.start <= 200
     assert any(turn.purpose == "summary" for turn in one.turns)
+    no_prompt = episode(Summary(Summary.Config(turns=2, prompt="Sum up! " * 60)), words, max_tokens=400)
+    assert (no_prompt.status, no_prompt.reason) == (EndStatus.TRUNCATED, "max_tokens")
+    assert no_prompt.turns[-1].purpose == "action"
+    long = Summary(Summary.Config(turns=2, prompt="Now.", heading="Notes: " * 40))
+    no_notes = episode(long, words, max_tokens=300)
+    assert (no_notes.status, no_notes.reason) == (EndStatus.TRUNCATED, "max_tokens")
+    assert no_notes.turns[-1].purpose == "summary"
+    assert no_notes.success is False, "the environment's last word"
 
 
 @pytest.mark.parametrize(
@@ -189,17 +194,6 @@ def test_a_cut_or_empty_summary_is_used_as_it_is_and_counted(
     assert (metrics["episode/turns"], metrics["episode/summaries"]) == (5.0, 2.0)
     assert (metrics["episode/cut_summaries"], metrics["episode/empty_summaries"]) == (cut, empty)
     assert (metrics["episode/cut_actions"], metrics["episode/malformed"]) == (0.0, 0.0)
-
-
-def test_an_episode_that_has_no_room_for_its_summary_is_truncated() -> None:
-    no_prompt = episode(Summary(Summary.Config(turns=2, prompt="Sum up! " * 60)), words, max_tokens=400)
-    assert (no_prompt.status, no_prompt.reason) == (EndStatus.TRUNCATED, "max_tokens")
-    assert no_prompt.turns[-1].purpose == "action"
-    long = Summary(Summary.Config(turns=2, prompt="Now.", heading="Notes: " * 40))
-    no_notes = episode(long, words, max_tokens=300)
-    assert (no_notes.status, no_notes.reason) == (EndStatus.TRUNCATED, "max_tokens")
-    assert no_notes.turns[-1].purpose == "summary"
-    assert no_notes.success is False, "the environment's last word"
 
 
 class Faulty(ContextStrategy):

@@ -31,15 +31,12 @@ class TestConversations(TaskSourceContract):
     file = ("shown.jsonl", *[{"messages": [ASKED, *SHOWN]}] * 2)
 
 
-def test_a_conversation_is_a_task_and_its_demonstration(shown: Any) -> None:
+def test_a_conversation_is_a_task_and_its_demonstration_without_the_files_system_message(shown: Any) -> None:
     bare = {"messages": [ASKED, *SHOWN], "other": 1}
     named = {**bare, "id": 7, "answers": ["Tavelo"], "metadata": {"hops": 1}, "seed": 3}
     first, second = shown(bare, named).load()
     assert first == Task("shown.0", ASKED["content"], demonstration=SHOWN)
     assert second == Task("7", ASKED["content"], ("Tavelo",), 3, {"hops": 1}, SHOWN)
-
-
-def test_the_environments_system_message_stands_alone_unless_the_files_is_asked_for(shown: Any) -> None:
     system = {"role": "system", "content": "Be brief."}
     record = {"messages": [system, ASKED, *SHOWN]}
     assert shown(record).load()[0].prompt == ASKED["content"]

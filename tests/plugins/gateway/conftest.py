@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -48,6 +49,18 @@ class Client:
 
 def user(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = {"a": [value]}
+    return value
+
+
+def recorded(name: str) -> Any:
+    """A file beside this one."""
+    return json.loads((Path(__file__).parent / f"{name}.json").read_text("utf-8"))
 
 
 @pytest.fixture

@@ -1,71 +1,41 @@
-"""Whatever a body has in place of what belongs there: it is read, or refused in one sentence."""
+"""Whatever a body, or a call in it, has in place of what belongs there: it is read, or refused in one sentence."""
 
 from __future__ import annotations
 
 import copy
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from agent_r1_gateway.dialects import chat, messages, responses
 from agent_r1_gateway.dialects.fields import Dialect
-from agent_r1_gateway.wire import Call, Refused, Reply
+from agent_r1_gateway.wire import DEEPEST, MOST_LITERAL, Call, ChatMessage, Refused, Reply, read_arguments, too_deep
 
-CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "x"}'}}
-SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}}
-CHAT = {
-    "model": "policy",
-    "messages": [
-        {"role": "system", "content": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}]},
-        {"role": "user", "content": "Hello", "name": "Ann"},
-        {"role": "assistant", "content": None, "tool_calls": [CALL], "reasoning_content": "hm", "function_call": None},
-        {"role": "tool", "tool_call_id": "c1", "content": "found"},
-    ],
-    "tools": [{"type": "function", "function": {"name": "search", "description": "Search.", "parameters": SCHEMA}}],
-    "stop": ["END"],
-    "stream_options": {"include_usage": True},
-    **{name: None for name in chat.FIELDS if name not in ("model", "messages", "tools", "stop", "stream_options")},
-}
-MESSAGES = {
-    "model": "policy",
-    "max_tokens": 50,
-    "system": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}],
-    "messages": [
-        {"role": "user", "content": "Hello"},
-        {
-            "role": "assistant",
-            "content": [
-                {"type": "thinking", "thinking": "hm", "signature": "s"},
-                {"type": "text", "text": "I look."},
-                {"type": "tool_use", "id": "t1", "name": "search", "input": {"q": "x"}},
-            ],
-        },
-        {
-            "role": "user",
-            "content": [
-                {
-                    "type": "tool_result",
-                    "tool_use_id": "t1",
-                    "is_error": True,
-                    "content": [{"type": "text", "text": "r"}],
-                },
-                {"type": "text", "text": "Go on."},
-            ],
-        },
-    ],
-    "tools": [{"name": "search", "description": "Search.", "input_schema": SCHEMA, "type": "custom"}],
-    "tool_choice": {"type": "auto"},
-    "stop_sequences": ["END"],
-}
-MESSAGES |= {name: None for name in messages.FIELDS if name not in MESSAGES}
+from .conftest import nested, recorded
 
 
-def recorded(name: str) -> Any:
-    return json.loads((Path(__file__).parent / f"{name}.json").read_text("utf-8"))
+def whole(dialect: Dialect, name: str, *further: Any, **fields: Any) -> dict[str, Any]:
+    """What a client sent, with further messages and fields, and every field that the API has."""
+    _, body = recorded("client_requests")[name]
+    return dict.fromkeys(dialect.FIELDS) | body | fields | {"messages": [*body["messages"], *further]}
 
 
+RESULT = {"type": "tool_result", "tool_use_id": "call_1", "content": [{"type": "text", "text": "r"}]}
+CHAT = whole(
+    chat,
+    "pi",
+    {"role": "assistant", "content": None, "function_call": None},
+    {"role": "user", "content": [{"type": "text", "text": "On.", "cache_control": {"type": "ephemeral"}}], "name": "A"},
+    stop=["END"],
+)
+MESSAGES = whole(
+    messages,
+    "claude code",
+    {"role": "user", "content": [RESULT, {"type": "text", "text": "Go on."}]},
+    tool_choice={"type": "auto"},
+    stop_sequences=["END"],
+)
 CASES = [
     pytest.param(chat, CHAT, id="chat"),
     pytest.param(messages, MESSAGES, id="messages"),
@@ -74,13 +44,6 @@ CASES = [
 ]
 REPLY = Reply("r", 1, "Done.", "So.", (Call("search", {}, "c1"), Call("multi_agent_v1__close_agent", {}, "c2")))
 MISSING = object()
-
-
-def nested(levels: int) -> Any:
-    value: Any = {}
-    for _ in range(levels):
-        value = {"a": [value]}
-    return value
 
 
 JUNK: tuple[Any, ...] = (
@@ -115,7 +78,9 @@ def broken(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("dialect", "body"), CASES)
-def test_a_broken_body_is_read_or_refused_in_one_sentence(dialect: Dialect, body: dict[str, Any]):
+def test_a_broken_body_is_read_or_refused_in_one_sentence_and_a_whole_one_stays_as_it_is(
+    dialect: Dialect, body: dict[str, Any]
+):
     read, refusals = 0, list[bool]()
     for changed in broken(body):
         try:
@@ -131,10 +96,33 @@ def test_a_broken_body_is_read_or_refused_in_one_sentence(dialect: Dialect, body
         json.dumps(dialect.events(REPLY, request))
     assert min(read, len(refusals)) > 300
     assert all(refusals)
-
-
-@pytest.mark.parametrize(("dialect", "body"), CASES)
-def test_a_body_stays_as_it_is(dialect: Dialect, body: dict[str, Any]):
     before = copy.deepcopy(body)
     request = dialect.read(body)
     assert body == before == request.body
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (None, {}),
+        ("  ", {}),
+        ({"a": 1}, {"a": 1}),
+        ('{"a": 1}', {"a": 1}),
+        ('{"a": "\\ud83d"}', {"a": "\ufffd"}),
+        (" {'a': (1, None), 2: True}", {"a": [1, None], "2": True}),
+        *((text, text) for text in ("x", "3", "null", "[1]", '{"a": 1', "{'a': {1}}", "{'a': b'x'}", "{'a': open}")),
+        *((text, text) for text in ("{" * 5000, "{'a': '" + "x" * MOST_LITERAL + "'}", '{"a": ' + "9" * 5000 + "}")),
+        *((text, text) for text in ('{"a":' * levels + "1" + "}" * levels for levels in (150, 700, 100_000))),
+    ],
+)
+def test_arguments_are_an_object_or_the_text_itself(written: Any, read: Any) -> None:
+    got = read_arguments(written)
+
+    assert got == read
+    assert ChatMessage("assistant", calls=(Call("f", got),)).key()
+
+
+def test_a_value_may_nest_up_to_the_limit() -> None:
+    assert not too_deep(nested(DEEPEST // 2))
+    assert too_deep([nested(DEEPEST // 2)])
+    assert too_deep(nested(5000))

@@ -8,6 +8,8 @@ import pytest
 from agent_r1_gateway.dialects import chat
 from agent_r1_gateway.wire import Call, ChatMessage, Reply, TokenLogprob
 
+from .conftest import nested, user
+
 HELLO = {"role": "user", "content": "Hello"}
 SEARCH = {
     "type": "function",
@@ -33,79 +35,59 @@ def blocks(*texts: str, **fields: Any) -> list[dict[str, Any]]:
     return [{"type": "text", "text": text, **fields} for text in texts]
 
 
-MESSAGES = [
-    pytest.param([HELLO], [ChatMessage("user", "Hello")], id="text"),
-    pytest.param([{"role": "user", "content": None}], [ChatMessage("user")], id="null"),
-    pytest.param([{"role": "user", "content": blocks("a", "b")}], [ChatMessage("user", "ab")], id="blocks"),
-    pytest.param(
+def asks(arguments: Any, thinking: str = "") -> ChatMessage:
+    return ChatMessage("assistant", "", (Call("search", arguments),), thinking)
+
+
+def found(text: str) -> ChatMessage:
+    return ChatMessage("tool", text, name="search")
+
+
+ASKED = ChatMessage("user", "Hello")
+MESSAGES = {
+    "text": ([HELLO], [ASKED]),
+    "null": ([user(None)], [ChatMessage("user")]),
+    "blocks": ([user(blocks("a", "b"))], [ChatMessage("user", "ab")]),
+    "system and developer": (
         [{"role": "system", "content": "s"}, {"role": "developer", "content": blocks("d")}, HELLO],
-        [ChatMessage("system", "s"), ChatMessage("system", "d"), ChatMessage("user", "Hello")],
-        id="system and developer",
+        [ChatMessage("system", "s"), ChatMessage("system", "d"), ASKED],
     ),
-    pytest.param(
+    "a call and its result": (
         [HELLO, called('{"q": "x"}', reasoning_content="hm"), told("found")],
-        [
-            ChatMessage("user", "Hello"),
-            ChatMessage("assistant", "", (Call("search", {"q": "x"}),), "hm"),
-            ChatMessage("tool", "found", name="search"),
-        ],
-        id="a call and its result",
+        [ASKED, asks({"q": "x"}, "hm"), found("found")],
     ),
-    pytest.param(
+    "a result without its call": (
         [{"role": "assistant", "content": "a", "reasoning": "r", "refusal": "no"}, told(blocks("t"), "elsewhere")],
         [ChatMessage("assistant", "a", (), "r"), ChatMessage("tool", "t")],
-        id="a result without its call",
     ),
-    pytest.param(
+    "refusals are left out": (
         [{"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}, *blocks("a")]}, HELLO],
-        [ChatMessage("assistant", "a"), ChatMessage("user", "Hello")],
-        id="refusals are left out",
+        [ChatMessage("assistant", "a"), ASKED],
     ),
-    pytest.param(
+    "several calls": (
         [called("{}"), told("1"), HELLO, called("no JSON", "c2"), told("2", "c2"), told("3", "c1")],
-        [
-            ChatMessage("assistant", "", (Call("search", {}),)),
-            ChatMessage("tool", "1", name="search"),
-            ChatMessage("user", "Hello"),
-            ChatMessage("assistant", "", (Call("search", "no JSON"),)),
-            ChatMessage("tool", "2", name="search"),
-            ChatMessage("tool", "3", name="search"),
-        ],
-        id="several calls",
+        [asks({}), found("1"), ASKED, asks("no JSON"), found("2"), found("3")],
     ),
-    pytest.param(
-        [{"role": "user", "content": '<tool_call>{"name": "search", "arguments": {}}</tool_call>'}],
+    "what looks like a call is text": (
+        [user('<tool_call>{"name": "search", "arguments": {}}</tool_call>')],
         [ChatMessage("user", '<tool_call>{"name": "search", "arguments": {}}</tool_call>')],
-        id="what looks like a call is text",
     ),
-    pytest.param(
-        [{"role": "user", "content": "cut \ud83d off"}], [ChatMessage("user", "cut \ufffd off")], id="half a character"
-    ),
-]
+    "half a character": ([user("cut \ud83d off")], [ChatMessage("user", "cut \ufffd off")]),
+}
 
 
-@pytest.mark.parametrize(("given", "read"), MESSAGES)
+@pytest.mark.parametrize(("given", "read"), MESSAGES.values(), ids=MESSAGES)
 def test_messages_are_read(given, read):
     assert list(chat.read(body(*given)).messages) == read
 
 
-def test_tools_need_no_more_than_a_name():
+def test_tools_need_no_more_than_a_name_and_what_has_no_effect_is_listed_up_to_a_bound():
     (tool,) = chat.read(body(tools=[{"type": "function", "function": {"name": "now"}}])).tools
     empty = {"type": "object", "properties": {}}
     assert tool["function"] == {"name": "now", "description": "", "parameters": empty}
-
-
-def test_what_has_no_effect_within_messages_is_listed_up_to_a_bound():
     assert chat.read(body({**HELLO, "name": "Ann", "audio": None})).ignored == ("messages[].name",)
     many = {f"field_{number}": 1 for number in range(1000)}
     assert len(chat.read(body({**HELLO, **many})).ignored) == 20
-
-
-def deep(levels: int) -> Any:
-    value: Any = "x"
-    for _ in range(levels):
-        value = [value]
-    return value
 
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:"}}
@@ -119,12 +101,12 @@ REFUSED = [
     (body({"content": "Hello"}), "messages[0].role"),
     (body({"role": 1, "content": "Hello"}), "messages[0].role"),
     (body({"role": "user"}), "messages[0].content"),
-    (body({"role": "user", "content": 5}), "messages[0].content"),
-    (body({"role": "user", "content": {"type": "text"}}), "messages[0].content"),
-    (body({"role": "user", "content": ["x"]}), "messages[0].content[0]"),
-    (body({"role": "user", "content": [{"text": "x"}]}), "messages[0].content[0].type"),
-    (body({"role": "user", "content": [{"type": "text"}]}), "messages[0].content[0].text"),
-    (body({"role": "user", "content": [*blocks("x"), IMAGE]}), "messages[0].content[1]"),
+    (body(user(5)), "messages[0].content"),
+    (body(user({"type": "text"})), "messages[0].content"),
+    (body(user(["x"])), "messages[0].content[0]"),
+    (body(user([{"text": "x"}])), "messages[0].content[0].type"),
+    (body(user([{"type": "text"}])), "messages[0].content[0].text"),
+    (body(user([*blocks("x"), IMAGE])), "messages[0].content[1]"),
     (body({"role": "tool", "content": "x"}), "messages[0].tool_call_id"),
     (body(HELLO, {"role": "assistant", "content": "I"}), "messages[1]"),
     (body({"role": "assistant", "function_call": {"name": "f"}}, HELLO), "messages[0].function_call"),
@@ -134,8 +116,8 @@ REFUSED = [
     (body(called("{}", identity=5), HELLO), "messages[0].tool_calls[0].id"),  # type: ignore[arg-type]
     (body(called(5), HELLO), "messages[0].tool_calls[0].function.arguments"),
     (body(called("{}", reasoning_content=[]), HELLO), "messages[0].reasoning_content"),
-    (body({"role": "user", "content": deep(1000)}), "messages[0]"),
-    (body(metadata={"a": deep(1000)}), "metadata"),
+    (body(user([nested(1000)])), "messages[0]"),
+    (body(metadata=nested(1000)), "metadata"),
     (body(model=None), "model"),
     (body(model=""), "model"),
     (body(model=["policy"]), "model"),
@@ -165,53 +147,42 @@ def test_what_cannot_be_done_is_refused_by_its_field(refused_field, given, field
 
 def key(message: dict[str, Any]) -> str:
     """Of a message in a conversation."""
-    request = chat.read(body(HELLO, message, HELLO))
-    return request.messages[1].key()
+    return chat.read(body(HELLO, message, HELLO)).messages[1].key()
 
 
-SAME = [
-    pytest.param({"role": "user", "content": "x"}, {"role": "user", "content": blocks("x")}, id="one block"),
-    pytest.param({"role": "user", "content": "xy"}, {"role": "user", "content": blocks("x", "y")}, id="two blocks"),
-    pytest.param(
-        {"role": "user", "content": blocks("x")},
-        {"role": "user", "content": blocks("x", cache_control={"type": "ephemeral"})},
-        id="cache_control",
-    ),
-    pytest.param(called("{}"), called("{}", content=""), id="null and empty"),
-    pytest.param(called("{}"), called("{}", identity="c9"), id="ids"),
-    pytest.param(called("{}"), called(""), id="no arguments"),
-    pytest.param(called('{"a": 1, "b": {"c": 2, "d": 3}}'), called('{"b":{"d":3,"c":2},"a":1}'), id="order of keys"),
-    pytest.param(called('{"a": [1.0]}'), called('{"a": [1]}'), id="a whole number as a float"),
-    pytest.param(called('{"a": true, "b": null}'), called("{'a': True, 'b': None}"), id="a Python literal"),
-    pytest.param(called('{"a": [1, 2]}'), called("{'a': (1, 2)}"), id="a tuple"),
-    pytest.param(called('{"a": "é"}'), called({"a": "\u00e9"}), id="an object in place of JSON"),
-    pytest.param(called('{"a": 1}', refusal=None, annotations=[]), called('{"a": 1}'), id="what the SDK adds"),
-    pytest.param(called("{}", reasoning="hm"), called("{}", reasoning_content="hm"), id="names of reasoning"),
-]
+SAME = {
+    "one block": (user("x"), user(blocks("x"))),
+    "two blocks": (user("xy"), user(blocks("x", "y"))),
+    "cache_control": (user(blocks("x")), user(blocks("x", cache_control={"type": "ephemeral"}))),
+    "null and empty": (called("{}"), called("{}", content="")),
+    "ids": (called("{}"), called("{}", identity="c9")),
+    "no arguments": (called("{}"), called("")),
+    "order of keys": (called('{"a": 1, "b": {"c": 2, "d": 3}}'), called('{"b":{"d":3,"c":2},"a":1}')),
+    "a whole number as a float": (called('{"a": [1.0]}'), called('{"a": [1]}')),
+    "a Python literal": (called('{"a": true, "b": null}'), called("{'a': True, 'b': None}")),
+    "a tuple": (called('{"a": [1, 2]}'), called("{'a': (1, 2)}")),
+    "an object in place of JSON": (called('{"a": "é"}'), called({"a": "\u00e9"})),
+    "what the SDK adds": (called('{"a": 1}', refusal=None, annotations=[]), called('{"a": 1}')),
+    "names of reasoning": (called("{}", reasoning="hm"), called("{}", reasoning_content="hm")),
+}
+OTHER = {
+    "another value": (called('{"a": 1}'), called('{"a": 2}')),
+    "true is no 1": (called('{"a": 1}'), called('{"a": true}')),
+    "a text is no number": (called('{"a": 1}'), called('{"a": "1"}')),
+    "a fraction": (called('{"a": 1}'), called('{"a": 1.5}')),
+    "null is given": (called('{"a": null}'), called("{}")),
+    "order of a list": (called('{"a": [1, 2]}'), called('{"a": [2, 1]}')),
+    "a space": (called('{"a": "x"}'), called('{"a": "x "}')),
+    "thinking": (called("{}"), called("{}", reasoning="hm")),
+    "role": (user("x"), {"role": "system", "content": "x"}),
+    "text is text": (user("True"), user("true")),
+}
 
 
-@pytest.mark.parametrize(("one", "other"), SAME)
-def test_messages_that_read_alike_compare_equal(one, other):
-    assert key(one) == key(other)
-
-
-OTHER = [
-    pytest.param(called('{"a": 1}'), called('{"a": 2}'), id="another value"),
-    pytest.param(called('{"a": 1}'), called('{"a": true}'), id="true is no 1"),
-    pytest.param(called('{"a": 1}'), called('{"a": "1"}'), id="a text is no number"),
-    pytest.param(called('{"a": 1}'), called('{"a": 1.5}'), id="a fraction"),
-    pytest.param(called('{"a": null}'), called("{}"), id="null is given"),
-    pytest.param(called('{"a": [1, 2]}'), called('{"a": [2, 1]}'), id="order of a list"),
-    pytest.param(called('{"a": "x"}'), called('{"a": "x "}'), id="a space"),
-    pytest.param(called("{}"), called("{}", reasoning="hm"), id="thinking"),
-    pytest.param({"role": "user", "content": "x"}, {"role": "system", "content": "x"}, id="role"),
-    pytest.param({"role": "user", "content": "True"}, {"role": "user", "content": "true"}, id="text is text"),
-]
-
-
-@pytest.mark.parametrize(("one", "other"), OTHER)
-def test_messages_that_read_otherwise_differ(one, other):
-    assert key(one) != key(other)
+@pytest.mark.parametrize("name", [*SAME, *OTHER])
+def test_messages_compare_equal_where_they_read_alike(name):
+    one, other = (SAME | OTHER)[name]
+    assert (key(one) == key(other)) is (name in SAME)
 
 
 def test_log_probs_and_usage_come_where_they_are_asked_for():

@@ -1,4 +1,4 @@
-"""The test kit for gateways passes on ours, and finds the faults that are planted in it."""
+"""The test kit for gateways passes on ours, finds the faults that are planted in it, and has a page of the docs."""
 
 from __future__ import annotations
 
@@ -150,20 +150,32 @@ def test_what_is_not_exact(sampled, segments, error, sentence):
         report(sampled, segments).check([[0, 1]])
 
 
-def test_without_the_option_nothing_is_collected_and_nothing_imported(run: Run, tmp_path: Path) -> None:
+def test_behaviours_are_collected_by_the_option_alone_and_a_gateway_that_is_not_there_is_named(
+    run: Run, tmp_path: Path, address: str
+) -> None:
     (tmp_path / "test_own.py").write_text(
         "import sys\ndef test_own(): assert 'agent_r1_gateway_kit.protocol' not in sys.modules\n"
     )
     assert "1 passed" in run().stdout
-
-
-def test_with_paths_the_behaviours_come_along(run: Run, address: str, tmp_path: Path) -> None:
     (tmp_path / "test_own.py").write_text("def test_a_question_of_mine(): pass\n")
     result = run("--agent-gateway", address, "test_own.py", "-k", "a_question and (chat or mine)")
     assert "3 passed" in result.stdout, result.stdout
-
-
-def test_a_gateway_that_is_not_there_is_named(run: Run) -> None:
     result = run("--agent-gateway", "http://127.0.0.1:9", "-k", "a_question and chat")
     assert "nobody listens at http://127.0.0.1:9" in result.stdout
     assert result.returncode == 1
+
+
+def test_the_page_has_every_behaviour_ours_are_exact_and_all_that_a_gateway_may_offer(root: Path, monkeypatch) -> None:
+    """`python benchmarks/gateways.py ... --write` makes its table."""
+    page = (root / "docs" / "gateway_kit.md").read_text(encoding="utf-8")
+    assert all(f"| `{offer}` |" in page for offer in reporting.OFFERS)
+    monkeypatch.syspath_prepend(str(root / "benchmarks"))
+    from gateways import BEGIN, END, behaviours
+
+    rows = [line for line in page.partition(BEGIN)[2].partition(END)[0].splitlines() if line.startswith("| **")]
+    shown = {line.partition("**: ")[0].removeprefix("| **"): line.partition("**: ")[2] for line in rows}
+    wanted = {name.removeprefix("test_").replace("_", " "): told for name, told in behaviours().items()}
+    assert list(shown) == list(wanted)
+    assert len(wanted) >= 40
+    for name, sentence in wanted.items():
+        assert shown[name].startswith(f"{sentence} | exact |"), name

@@ -8,7 +8,10 @@ import pytest
 from agent_r1_gateway.dialects import messages
 from agent_r1_gateway.wire import Call, ChatMessage, Refused
 
+from .conftest import nested
+
 HELLO = {"role": "user", "content": "Hello"}
+ASKED = ChatMessage("user", "Hello")
 MARK = {"cache_control": {"type": "ephemeral"}}
 SEARCH = {"name": "search", "description": "Search.", "input_schema": {"type": "object"}, **MARK}
 
@@ -41,57 +44,48 @@ def result(content: Any = None, identity: Any = "t1", **fields: Any) -> dict[str
     return {"type": "tool_result", "tool_use_id": identity, "content": content, **fields}
 
 
-CALLED = ChatMessage("assistant", "", (Call("search", {"q": "x"}),))
-MESSAGES = [
-    pytest.param([HELLO], [ChatMessage("user", "Hello")], id="text"),
-    pytest.param([user(text("a", **MARK), text("b"))], [ChatMessage("user", "ab")], id="blocks"),
-    pytest.param(
+def told(text: str) -> ChatMessage:
+    return ChatMessage("tool", text, name="search")
+
+
+CALL = (Call("search", {"q": "x"}),)
+CALLS = assistant(use({"q": "x"}))
+MESSAGES = {
+    "text": ([HELLO], [ASKED]),
+    "blocks": ([user(text("a", **MARK), text("b"))], [ChatMessage("user", "ab")]),
+    "a system message behind the first": (
         [HELLO, {"role": "system", "content": [text("s", **MARK)]}],
-        [ChatMessage("user", "Hello"), ChatMessage("system", "s")],
-        id="a system message behind the first",
+        [ASKED, ChatMessage("system", "s")],
     ),
-    pytest.param(
+    "thinking": (
         [assistant(thought("h"), {"type": "redacted_thinking", "data": "x"}, thought("m"), text("a")), HELLO],
-        [ChatMessage("assistant", "a", (), "hm"), ChatMessage("user", "Hello")],
-        id="thinking",
+        [ChatMessage("assistant", "a", (), "hm"), ASKED],
     ),
-    pytest.param(
-        [assistant(use({"q": "x"})), user(result("found"), text("Go"), text(" on"))],
-        [CALLED, ChatMessage("tool", "found", name="search"), ChatMessage("user", "Go on")],
-        id="results, then text",
+    "results, then text": (
+        [CALLS, user(result("found"), text("Go"), text(" on"))],
+        [ChatMessage("assistant", "", CALL), told("found"), ChatMessage("user", "Go on")],
     ),
-    pytest.param(
-        [
-            assistant(use({"q": "x"})),
-            user(text("See:"), result([text("a", **MARK), text("b")], **MARK), result("c", "t0")),
-        ],
-        [CALLED, ChatMessage("user", "See:"), ChatMessage("tool", "ab", name="search"), ChatMessage("tool", "c")],
-        id="text, then results",
+    "text, then results": (
+        [CALLS, user(text("See:"), result([text("a", **MARK), text("b")], **MARK), result("c", "t0"))],
+        [ChatMessage("assistant", "", CALL), ChatMessage("user", "See:"), told("ab"), ChatMessage("tool", "c")],
     ),
-    pytest.param(
-        [assistant(use({"q": "x"})), user(result(is_error=True)), user(result("bad", is_error=True), result())],
-        [CALLED, *(ChatMessage("tool", said, name="search") for said in ("error", "bad", ""))],
-        id="errors",
+    "errors": (
+        [CALLS, user(result(is_error=True)), user(result("bad", is_error=True), result())],
+        [ChatMessage("assistant", "", CALL), told("error"), told("bad"), told("")],
     ),
-    pytest.param(
-        [HELLO, assistant(thought("hm")), assistant(text("a")), assistant(use({"q": "x"})), user(result("r"))],
-        [
-            ChatMessage("user", "Hello"),
-            ChatMessage("assistant", "a", (Call("search", {"q": "x"}),), "hm"),
-            ChatMessage("tool", "r", name="search"),
-        ],
-        id="adjacent messages of the assistant are one",
+    "adjacent messages of the assistant are one": (
+        [HELLO, assistant(thought("hm")), assistant(text("a")), CALLS, user(result("r"))],
+        [ASKED, ChatMessage("assistant", "a", CALL, "hm"), told("r")],
     ),
-    pytest.param(
+    "what looks like a call is text": (
         [user(text('<tool_call>{"name": "search"}</tool_call>'))],
         [ChatMessage("user", '<tool_call>{"name": "search"}</tool_call>')],
-        id="what looks like a call is text",
     ),
-    pytest.param([user(text("cut \ud83d off"))], [ChatMessage("user", "cut \ufffd off")], id="half a character"),
-]
+    "half a character": ([user(text("cut \ud83d off"))], [ChatMessage("user", "cut \ufffd off")]),
+}
 
 
-@pytest.mark.parametrize(("given", "read"), MESSAGES)
+@pytest.mark.parametrize(("given", "read"), MESSAGES.values(), ids=MESSAGES)
 def test_messages_are_read(given, read):
     assert list(messages.read(body(*given)).messages) == read
 
@@ -102,10 +96,10 @@ def test_the_system_prompt_comes_first_and_names_no_client():
     ]
     assert read == [ChatMessage("system", "Be brief.")] * 2
     for given in (None, "", []):
-        assert messages.read(body(system=given)).messages == (ChatMessage("user", "Hello"),)
+        assert messages.read(body(system=given)).messages == (ASKED,)
     billing = "x-anthropic-billing-header: cc_version=2.1; cch={};"
     first, second = (messages.read(body(system=[text(billing.format(at)), text("Be brief.")])) for at in (1, 2))
-    assert first.messages == second.messages == (ChatMessage("system", "Be brief."), ChatMessage("user", "Hello"))
+    assert first.messages == second.messages == (ChatMessage("system", "Be brief."), ASKED)
 
 
 def test_what_has_no_effect_within_messages_and_tools_is_listed():
@@ -122,13 +116,6 @@ def test_tokens_are_counted_of_what_is_not_yet_a_question():
     assert (request.max_tokens, len(request.tools)) == (None, 1)
     with pytest.raises(Refused, match="messages is missing"):
         messages.count({"model": "policy"})
-
-
-def deep(levels: int) -> Any:
-    value: Any = "x"
-    for _ in range(levels):
-        value = {"a": value}
-    return value
 
 
 IMAGE = {"type": "image", "source": {}}
@@ -158,8 +145,8 @@ REFUSED = [
     (body(assistant(use({}, name="")), HELLO), "messages[0].content[0].name"),
     (body(assistant({"type": "server_tool_use"}), HELLO), "messages[0].content[0]"),
     (body(HELLO, assistant(text("Well"))), "messages[1]"),
-    (body(assistant(use(deep(1000))), HELLO), "messages[0]"),
-    (body(metadata=deep(1000)), "metadata"),
+    (body(assistant(use(nested(1000))), HELLO), "messages[0]"),
+    (body(metadata=nested(1000)), "metadata"),
     (body(system=5), "system"),
     (body(system=[IMAGE]), "system[0]"),
     (body(system=["x"]), "system[0]"),
@@ -190,34 +177,28 @@ def key(message: dict[str, Any]) -> str:
     return messages.read(body(HELLO, message, HELLO)).messages[1].key()
 
 
-SAME = [
-    pytest.param({"role": "user", "content": "x"}, user(text("x")), id="one block"),
-    pytest.param(user(text("x", **MARK), text("y")), user(text("x"), text("y", **MARK)), id="a mark moved"),
-    pytest.param(user(text("xy")), user(text("x"), text("y")), id="two blocks"),
-    pytest.param(user(result("x", **MARK)), user(result([text("x")])), id="a result"),
-    pytest.param(user(result("")), user(result(None)), id="null and empty"),
-    pytest.param(user(result("x")), user(result("x", is_error=False)), id="no error"),
-    pytest.param(assistant(text("x"), use({})), assistant(text("x"), use({}, "t9", **MARK)), id="ids"),
-    pytest.param(assistant(use({"a": True})), assistant(use("{'a': True}")), id="a Python literal"),
-    pytest.param(assistant(thought("h"), text("x")), assistant(thought("h", "other"), text("x")), id="signatures"),
-    pytest.param(assistant(text("x")), assistant({"type": "redacted_thinking", "data": "d"}, text("x")), id="redacted"),
-]
+SAME = {
+    "one block": ({"role": "user", "content": "x"}, user(text("x"))),
+    "a mark moved": (user(text("x", **MARK), text("y")), user(text("x"), text("y", **MARK))),
+    "two blocks": (user(text("xy")), user(text("x"), text("y"))),
+    "a result": (user(result("x", **MARK)), user(result([text("x")]))),
+    "null and empty": (user(result("")), user(result(None))),
+    "no error": (user(result("x")), user(result("x", is_error=False))),
+    "ids": (assistant(text("x"), use({})), assistant(text("x"), use({}, "t9", **MARK))),
+    "a Python literal": (assistant(use({"a": True})), assistant(use("{'a': True}"))),
+    "signatures": (assistant(thought("h"), text("x")), assistant(thought("h", "other"), text("x"))),
+    "redacted": (assistant(text("x")), assistant({"type": "redacted_thinking", "data": "d"}, text("x"))),
+}
+OTHER = {
+    "another value": (assistant(use({"a": 1})), assistant(use({"a": 2}))),
+    "text is text": (assistant(use({"a": "True"})), assistant(use({"a": "true"}))),
+    "one call more": (assistant(use({}), use({})), assistant(use({}))),
+    "thinking": (assistant(text("x")), assistant(thought("h"), text("x"))),
+    "a result is no text": (user(result("x")), user(text("x"))),
+}
 
 
-@pytest.mark.parametrize(("one", "other"), SAME)
-def test_messages_that_read_alike_compare_equal(one, other):
-    assert key(one) == key(other)
-
-
-OTHER = [
-    pytest.param(assistant(use({"a": 1})), assistant(use({"a": 2})), id="another value"),
-    pytest.param(assistant(use({"a": "True"})), assistant(use({"a": "true"})), id="text is text"),
-    pytest.param(assistant(use({}), use({})), assistant(use({})), id="one call more"),
-    pytest.param(assistant(text("x")), assistant(thought("h"), text("x")), id="thinking"),
-    pytest.param(user(result("x")), user(text("x")), id="a result is no text"),
-]
-
-
-@pytest.mark.parametrize(("one", "other"), OTHER)
-def test_messages_that_read_otherwise_differ(one, other):
-    assert key(one) != key(other)
+@pytest.mark.parametrize("name", [*SAME, *OTHER])
+def test_messages_compare_equal_where_they_read_alike(name):
+    one, other = (SAME | OTHER)[name]
+    assert (key(one) == key(other)) is (name in SAME)

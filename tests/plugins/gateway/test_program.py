@@ -1,4 +1,4 @@
-"""What programs do becomes exact trajectories."""
+"""What programs do becomes exact trajectories, and their environment keeps the contract of environments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import textwrap
 import threading
 import time
 from pathlib import Path
+from typing import ClassVar
 
+import psutil
 import pytest
 from agent_r1_gateway.config import ProgramConfig
 from agent_r1_gateway.env import ProgramEnv, _note_silence
@@ -20,9 +22,16 @@ from agent_r1_tool_formats.search_tags import SearchTags
 
 from agent_r1_core import Action, EndStatus, Task
 from agent_r1_core.chat import ChatTokenizer
-from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
+from agent_r1_core.testing import ToolEnvContract, tiny_tokenizer
 
-from .conftest import TASK, user
+from .conftest import user
+
+
+class TestProgram(ToolEnvContract):
+    component = ProgramEnv
+    config: ClassVar = {"function": "agent_r1_gateway.testing:echo"}
+    actions = ("one", "two", "three")
+
 
 LOOK = {
     "type": "function",
@@ -65,78 +74,33 @@ def test_a_program_with_a_tool_is_one_segment_of_sampled_ids(play_one, tokenizer
 
 
 @pytest.mark.parametrize(
-    "rewrite",
+    ("rewrite", "context"),
     [
-        lambda said: {**said, "content": said["content"] or ""},
-        lambda said: {key: value for key, value in said.items() if key != "content"},
-        lambda said: {**said, "content": []},
-        lambda said: _arguments(said, '{"most": 1.0, "exact": false, "name": "Karimo"}'),
-        lambda said: _arguments(said, "{'name': 'Karimo', 'exact': False, 'most': 1}"),
+        (lambda said: {**said, "content": said["content"] or ""}, "continues"),
+        (lambda said: {key: value for key, value in said.items() if key != "content"}, "continues"),
+        (lambda said: {**said, "content": []}, "continues"),
+        (lambda said: _arguments(said, "{'most': 1.0, 'exact': False, 'name': 'Karimo'}"), "continues"),
+        (lambda said: _arguments(said, '{"name": "Karimo", "exact": true, "most": 1}'), "an edited past"),
+        (lambda said: _arguments(said, '{"name": "Karimo"}'), "an edited past"),
     ],
-    ids=["null", "missing", "blocks", "numbers and order", "python"],
+    ids=["null", "missing", "blocks", "python in another order", "another value", "no value"],
 )
-def test_an_action_that_a_client_writes_otherwise_is_continued(play_one, rewrite):
-    def run(client, episode):
-        messages = [user("Where?")]
-        asked = client.ask(messages, tools=[LOOK])
-        answer = {"role": "tool", "tool_call_id": asked["tool_calls"][0]["id"], "content": "Tavelo"}
-        client.ask([user([{"type": "text", "text": "Where?"}]), rewrite(asked), answer], tools=[LOOK])
-
-    assert len(play_one(run, script=[CALL, "Tavelo"]).segments) == 1
-
-
-@pytest.mark.parametrize("arguments", ['{"name": "Karimo", "exact": true, "most": 1}', '{"name": "Karimo"}'])
-def test_an_action_that_a_client_changed_begins_a_segment(play_one, arguments):
+def test_an_action_is_continued_where_a_client_writes_it_otherwise_and_not_where_it_changed_it(
+    play_one, rewrite, context
+):
     def run(client, episode):
         asked = client.ask([user("Where?")], tools=[LOOK])
         answer = {"role": "tool", "tool_call_id": asked["tool_calls"][0]["id"], "content": "Tavelo"}
-        client.ask([user("Where?"), _arguments(asked, arguments), answer], tools=[LOOK])
+        client.ask([user([{"type": "text", "text": "Where?"}]), rewrite(asked), answer], tools=[LOOK])
 
     trajectory = play_one(run, script=[CALL, "Tavelo"])
-    assert [turn.segment for turn in trajectory.turns] == [0, 1]
-    assert trajectory.turns[1].info["request"]["context"] == "an edited past"
+    assert [turn.segment for turn in trajectory.turns] == [0, 0 if context == "continues" else 1]
+    assert trajectory.turns[1].info["request"]["context"] == context
 
 
 def _arguments(said, arguments):
     (call,) = said["tool_calls"]
     return {**said, "tool_calls": [{**call, "function": {**call["function"], "arguments": arguments}}]}
-
-
-def test_a_literal_tag_in_a_text_is_no_call(play_one):
-    seen = []
-    engine = _Spelling([CALL])
-    play_one(lambda client, episode: seen.append(client.ask([user("Hi")], tools=[LOOK])), engine=engine)
-    assert "tool_calls" not in seen[0] or not seen[0]["tool_calls"]
-    assert seen[0]["content"] == CALL
-
-
-class _Spelling(ScriptedPolicy):
-    """Says its text letter by letter, so that no control token is sampled."""
-
-    def _encode(self, text):
-        return [index for letter in text for index in self._tokenizer.encode(letter, add_special_tokens=False)]
-
-
-def test_sub_agents_in_parallel_are_segments_of_one_trajectory(play_one, tokenizer):
-    def agent(client, name):
-        messages = [user(f"I am {name}")]
-        for number in range(3):
-            messages += [client.ask(messages), user(f"{name} goes on {number}")]
-
-    def run(client, episode):
-        threads = [threading.Thread(target=agent, args=(client, name)) for name in ("Ada", "Bob")]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    trajectory = play_one(run, script=lambda cue: f"turn {cue.turn}")
-    texts = sorted(tokenizer.decode(segment.ids) for segment in trajectory.segments)
-    assert len(trajectory.turns) == 6
-    assert len(texts) == 2
-    assert "I am Ada" in texts[0]
-    assert "Bob" not in texts[0]
-    assert all(sum(turn.segment == number for turn in trajectory.turns) == 3 for number in range(2))
 
 
 def test_a_summary_begins_a_segment_and_a_fork_repeats_ids(play_one):
@@ -160,23 +124,18 @@ def test_a_summary_begins_a_segment_and_a_fork_repeats_ids(play_one):
     ]
 
 
-def test_a_retry_is_answered_again_and_trained_once(play_one):
+def test_a_key_of_a_request_names_it_and_no_other(play_one):
     answers = []
 
     def run(client, episode):
-        body, retry = [user("Hi")], {"x-stainless-retry-count": "1"}
-        answers.extend(client.post(body, headers=headers).json()["id"] for headers in ({}, retry, {}))
         keyed = {"idempotency-key": "a"}
         answers.extend(client.post([user("Ho")], headers=keyed).json()["id"] for _ in range(2))
         answers.append(client.post([user("Other")], headers=keyed).status_code)
 
     trajectory = play_one(run)
-    first, again, anew, keyed, keyed_again, other = answers
-    assert first == again
-    assert len({first, anew, keyed}) == 3
-    assert keyed == keyed_again
-    assert other == 409
-    assert len(trajectory.turns) == 3
+    first, again, other = answers
+    assert (first, other) == (again, 409)
+    assert len(trajectory.turns) == 1
 
 
 def test_rewards_of_turns_reach_their_turns(play_one):
@@ -247,11 +206,7 @@ def test_an_episode_ends_with_its_budget_and_its_program_is_told(play_one):
     statuses = []
 
     def run(client, episode):
-        messages = [user("Hi")]
-        for _ in range(5):
-            answer = client.post(messages)
-            statuses.append(answer.status_code)
-            messages += [user("again")]
+        statuses.extend(client.post([user("Hi")] * count).status_code for count in range(1, 6))
 
     trajectory = play_one(run, max_turns=2)
     assert (trajectory.status, trajectory.reason) == (EndStatus.TRUNCATED, "max_turns")
@@ -271,30 +226,21 @@ def test_an_episode_ends_with_its_budget_and_its_program_is_told(play_one):
     ],
 )
 def test_what_cannot_be_honoured_is_refused_and_no_turn(play_one, body, status, sentence):
-    answers = []
-
-    def run(client, episode):
-        text = body if isinstance(body, str) else json.dumps(body)
-        answers.append(client.http.post("chat/completions", content=text))
-        client.ask([user("Hi")])
-
-    trajectory = play_one(run)
-    assert (answers[0].status_code, trajectory.reason) == (status, "env")
-    assert sentence in answers[0].json()["error"]["message"]
-    assert len(trajectory.turns) == 1
-
-
-def test_a_key_opens_one_running_episode_only(play_one):
     kept = []
 
     def run(client, episode):
+        text = body if isinstance(body, str) else json.dumps(body)
+        kept.extend((client, client.http.post("chat/completions", content=text)))
         client.ask([user("Hi")])
-        kept.append(client)
 
-    play_one(run)
-    answer = kept[0].post([user("Hi")])
-    assert answer.status_code == 401
-    assert "running episode" in answer.json()["error"]["message"]
+    trajectory = play_one(run)
+    client, answer = kept
+    assert (answer.status_code, trajectory.reason) == (status, "env")
+    assert sentence in answer.json()["error"]["message"]
+    assert len(trajectory.turns) == 1
+    late = client.post([user("Hi")])
+    assert late.status_code == 401, "a key opens a running episode only"
+    assert "running episode" in late.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -381,15 +327,7 @@ def test_a_command_gets_its_task_in_four_ways_and_prints_its_result(play_one, tm
     assert trajectory.turns[0].info["output"].startswith("asking\n")
 
 
-@pytest.mark.parametrize("said", ["", "I think that it is Tavelo"])
-def test_a_program_that_says_no_result_is_noted(play_one, tmp_path, caplog, said):
-    _note_silence.cache_clear()
-    trajectory = play_one(command=command(tmp_path, f"ask('Hi'); print({said!r})"))
-    assert (trajectory.status, trajectory.answer) == (EndStatus.TERMINATED, None)
-    assert "ended without a reward or an answer" in caplog.text
-
-
-def test_a_program_that_rewards_its_turns_or_says_a_number_is_not_noted(play_one, tmp_path, caplog):
+def test_a_program_that_says_no_result_is_noted_unless_it_rewards_turns_or_says_a_number(play_one, tmp_path, caplog):
     def rewards(client, episode):
         client.ask([user("Hi")])
         episode.reward(0.0)
@@ -398,6 +336,12 @@ def test_a_program_that_rewards_its_turns_or_says_a_number_is_not_noted(play_one
     play_one(rewards)
     play_one(command=command(tmp_path, "ask('Hi'); print(json.dumps({'found': 0}))"))
     assert not caplog.text
+    for said in ("", "I think that it is Tavelo"):
+        _note_silence.cache_clear()
+        trajectory = play_one(command=command(tmp_path, f"ask('Hi'); print({said!r})"))
+        assert (trajectory.status, trajectory.answer) == (EndStatus.TERMINATED, None)
+        assert "ended without a reward or an answer" in caplog.text
+        caplog.clear()
 
 
 def test_a_script_that_its_folder_will_not_hold_is_refused():
@@ -423,11 +367,7 @@ SLEEP = ["sleep", f"77.{os.getpid()}"]
         ),
         ("import signal; signal.signal(15, signal.SIG_IGN)\nwhile True: ask('Hi')", EndStatus.TRUNCATED, "max_turns"),
         ("ask('Hi')\nfor _ in range(20000): print('x' * 99)", EndStatus.TERMINATED, "env"),
-        (
-            f"import subprocess; subprocess.Popen({SLEEP})\nask('Hi'); print(1)",
-            EndStatus.TERMINATED,
-            "env",
-        ),
+        (f"import subprocess; subprocess.Popen({SLEEP})\nask('Hi'); print(1)", EndStatus.TERMINATED, "env"),
         ("import subprocess; subprocess.Popen(['sleep', '78'], start_new_session=True)\nask('Hi')", None, ""),
     ],
     ids=["exit", "killed", "hang", "for ever", "prints", "fork", "daemon"],
@@ -438,7 +378,7 @@ def test_a_command_that_misbehaves_ends_with_its_reason(play_one, tmp_path, code
     assert reason in trajectory.reason
     if str(SLEEP) in code:
         ends = time.monotonic() + 60
-        while _running("\0".join(SLEEP)):
+        while any(process.info["cmdline"] == SLEEP for process in psutil.process_iter(["cmdline"])):
             assert time.monotonic() < ends, "what the program started goes on"
 
 
@@ -454,17 +394,6 @@ def test_a_function_that_asks_for_nothing_is_named_with_its_bound(play_one):
     )
 
 
-def _running(wanted: str) -> bool:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                found.append((entry / "cmdline").read_text())
-            except OSError:
-                continue
-    return any(wanted in one for one in found)
-
-
 def test_256_functions_at_once_are_kept_apart(play):
     def run(client, episode):
         messages = [user(f"I am {episode.task['id']}")]
@@ -472,7 +401,7 @@ def test_256_functions_at_once_are_kept_apart(play):
             messages += [client.ask(messages), user("go on")]
         return {"answer": messages[1]["content"]}
 
-    tasks = tuple(TASK.__class__(f"t{number}", "?") for number in range(256))
+    tasks = tuple(Task(f"t{number}", "?") for number in range(256))
     result = play(run, script=lambda cue: cue.prompt.rpartition("I am ")[2].partition("<")[0], tasks=tasks)
     assert [one.answer for one in result.trajectories] == [task.id for task in tasks]
     assert all(len(one.segments) == 1 and len(one.turns) == 3 for one in result.trajectories)

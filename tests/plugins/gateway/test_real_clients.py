@@ -5,19 +5,12 @@ Claude Code 2.1.197, pi 0.73.1 and opencode 1.18.33, their texts shortened and a
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any
-
 import pytest
 from agent_r1_gateway.dialects import chat, messages, responses
 from agent_r1_gateway.dialects.fields import Dialect
 from agent_r1_gateway.wire import Call, ChatMessage
 
-
-def recorded(name: str) -> Any:
-    return json.loads((Path(__file__).parent / f"{name}.json").read_text("utf-8"))
-
+from .conftest import recorded
 
 REQUESTS = recorded("client_requests")
 ARGUMENTS = {"command": "echo hello-42", "description": "say"}
@@ -47,13 +40,7 @@ def test_the_second_request_goes_on_where_the_first_was_answered(dialect: Dialec
     assert second.messages[-1].text.strip() == "hello-42"
 
 
-def test_the_line_for_billing_is_no_part_of_the_system_prompt():
-    first, second = (messages.read(body).messages[0].text for body in REQUESTS["claude code"])
-    assert first == second
-    assert first.startswith("You are a Claude agent")
-
-
-def test_what_codex_sends_is_understood() -> None:
+def test_what_codex_sends_also_for_models_that_it_knows_is_understood() -> None:
     request = responses.read(recorded("codex_request"))
     *before, said, refused, output, _, _ = request.messages
 
@@ -72,9 +59,6 @@ def test_what_codex_sends_is_understood() -> None:
         "client_metadata",
         "tools.web_search",
     )
-
-
-def test_what_codex_sends_for_models_that_it_knows_is_understood() -> None:
     request = responses.read(recorded("codex_team_request"))
     said, ran, _, _, _, told = request.messages[-6:]
 

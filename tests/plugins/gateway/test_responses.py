@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,75 +23,59 @@ def asked(*items: Any, **fields: Any) -> dict[str, Any]:
     return {"model": "policy", "input": [*items], **fields}
 
 
+BRIEF = ChatMessage("system", "Be brief.")
+SPOKE = ChatMessage("assistant", "I look.")
+THERE = ChatMessage("tool", "There.")
+PATCH = {"type": "custom_tool_call", "call_id": "c1", "name": "patch", "input": "*** go"}
+SEALED = {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "gAAA"}
+
+
+def looked(*calls: Call, **fields: str) -> ChatMessage:
+    """An assistant's message with calls, by default the one of `CALL`."""
+    return ChatMessage("assistant", calls=calls or (LOOK,), **fields)
+
+
+def parts(*texts: str) -> list[dict[str, str]]:
+    return [{"type": "input_text", "text": text} for text in texts]
+
+
 @pytest.mark.parametrize(
     ("body", "messages"),
     [
         ({"model": "policy", "input": "Where?"}, [USER]),
         (asked(ASKED), [USER]),
         (asked({**ASKED, "type": "message", "id": "m", "status": "completed"}), [USER]),
-        (asked(ASKED, instructions="Be brief."), [ChatMessage("system", "Be brief."), USER]),
-        (asked({"role": "developer", "content": "Be brief."}, ASKED), [ChatMessage("system", "Be brief."), USER]),
-        (asked(ASKED, {"role": "system", "content": "Hurry."}), [USER, ChatMessage("system", "Hurry.")]),
-        (
-            asked(
-                {"role": "user", "content": [{"type": "input_text", "text": "Whe"}, {"type": "text", "text": "re?"}]}
-            ),
-            [USER],
-        ),
-        (asked(ASKED, CALL, OUTPUT), [USER, ChatMessage("assistant", calls=(LOOK,)), FOUND]),
+        (asked(ASKED, instructions="Be brief."), [BRIEF, USER]),
+        (asked({"role": "developer", "content": "Be brief."}, ASKED), [BRIEF, USER]),
+        (asked(ASKED, {"role": "system", "content": "Be brief."}), [USER, BRIEF]),
+        (asked({"role": "user", "content": [*parts("Whe"), {"type": "text", "text": "re?"}]}), [USER]),
+        (asked(ASKED, CALL, OUTPUT), [USER, looked(), FOUND]),
         (
             asked(ASKED, THOUGHT, SAID, CALL, {**CALL, "call_id": "c2"}, OUTPUT, {**OUTPUT, "call_id": "c2"}),
-            [USER, ChatMessage("assistant", "I look.", (LOOK, LOOK), "Hm."), FOUND, FOUND],
+            [USER, looked(LOOK, LOOK, text="I look.", thinking="Hm."), FOUND, FOUND],
         ),
-        (
-            asked(ASKED, CALL, SAID, OUTPUT),
-            [USER, ChatMessage("assistant", "I look.", (LOOK,)), FOUND],
-        ),
+        (asked(ASKED, CALL, SAID, OUTPUT), [USER, looked(text="I look."), FOUND]),
         (
             asked(ASKED, THOUGHT, SAID, THOUGHT, SAID, ASKED),
             [USER, *[ChatMessage("assistant", "I look.", thinking="Hm.")] * 2, USER],
         ),
-        (
-            asked(ASKED, {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "gAAA"}, SAID, ASKED),
-            [USER, ChatMessage("assistant", "I look."), USER],
-        ),
+        (asked(ASKED, SEALED, SAID, ASKED), [USER, SPOKE, USER]),
         (
             asked(ASKED, {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}, ASKED),
             [USER, ChatMessage("assistant", "No."), USER],
         ),
+        (asked(ASKED, CALL, {**OUTPUT, "output": parts("The", "re.")}), [USER, looked(), FOUND]),
+        (asked(ASKED, OUTPUT), [USER, THERE]),
         (
-            asked(ASKED, CALL, {**OUTPUT, "output": [{"type": "input_text", "text": text} for text in ("The", "re.")]}),
-            [USER, ChatMessage("assistant", calls=(LOOK,)), FOUND],
-        ),
-        (asked(ASKED, OUTPUT), [USER, ChatMessage("tool", "There.")]),
-        (
-            asked(
-                ASKED,
-                {"type": "custom_tool_call", "call_id": "c1", "name": "patch", "input": "*** go"},
-                {"type": "custom_tool_call_output", "call_id": "c1", "output": "There."},
-            ),
-            [
-                USER,
-                ChatMessage("assistant", calls=(Call("patch", {"input": "*** go"}),)),
-                ChatMessage("tool", "There.", name="patch"),
-            ],
+            asked(ASKED, PATCH, {**OUTPUT, "type": "custom_tool_call_output"}),
+            [USER, looked(Call("patch", {"input": "*** go"})), replace(THERE, name="patch")],
         ),
         (
             asked(ASKED, {**CALL, "namespace": "maps"}, OUTPUT),
-            [
-                USER,
-                ChatMessage("assistant", calls=(Call("maps__look", {"at": "map"}),)),
-                ChatMessage("tool", "There.", name="maps__look"),
-            ],
+            [USER, looked(Call("maps__look", {"at": "map"})), replace(THERE, name="maps__look")],
         ),
-        (
-            asked(ASKED, {**CALL, "arguments": "{'at': 'map'}"}, OUTPUT),
-            [USER, ChatMessage("assistant", calls=(LOOK,)), FOUND],
-        ),
-        (
-            asked(ASKED, {**CALL, "arguments": "at the map"}, OUTPUT),
-            [USER, ChatMessage("assistant", calls=(Call("look", "at the map"),)), FOUND],
-        ),
+        (asked(ASKED, {**CALL, "arguments": "{'at': 'map'}"}, OUTPUT), [USER, looked(), FOUND]),
+        (asked(ASKED, {**CALL, "arguments": "at the map"}, OUTPUT), [USER, looked(Call("look", "at the map")), FOUND]),
     ],
 )
 def test_items_become_messages(body: dict[str, Any], messages: list[ChatMessage]) -> None:
@@ -98,43 +83,30 @@ def test_items_become_messages(body: dict[str, Any], messages: list[ChatMessage]
 
 
 FUNCTION = {"type": "function", "name": "look", "description": "Look.", "parameters": {"type": "object"}}
-SCHEMA = {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": {"type": "object"}}}
+PATCH_TOOL = {"type": "custom", "name": "patch"}
+GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "x"}
 
 
-def custom(description: dict[str, str]) -> dict[str, Any]:
+def schema(name: str = "look", description: str = "Look.", **parameters: Any) -> dict[str, Any]:
+    function = {"name": name, "description": description, "parameters": {"type": "object", **parameters}}
+    return {"type": "function", "function": function}
+
+
+def custom(**description: str) -> dict[str, Any]:
     """The schema of a custom tool."""
-    inputs = {"input": {"type": "string", **description}}
-    parameters = {"type": "object", "properties": inputs, "required": ["input"]}
-    return {"type": "function", "function": {"name": "patch", "description": "", "parameters": parameters}}
+    return schema("patch", "", properties={"input": {"type": "string", **description}}, required=["input"])
 
 
 @pytest.mark.parametrize(
     ("tools", "schemas", "ignored"),
     [
-        ([FUNCTION], [SCHEMA], []),
-        ([{**FUNCTION, "strict": True, "defer_loading": False}], [SCHEMA], []),
-        (
-            [{"type": "function", "name": "go", "parameters": None}],
-            [
-                {
-                    "type": "function",
-                    "function": {"name": "go", "description": "", "parameters": {"type": "object", "properties": {}}},
-                }
-            ],
-            [],
-        ),
-        (
-            [{"type": "namespace", "name": "maps", "description": "", "tools": [FUNCTION]}],
-            [{"type": "function", "function": {**SCHEMA["function"], "name": "maps__look"}}],
-            [],
-        ),
-        ([{"type": "custom", "name": "patch"}], [custom({})], []),
-        (
-            [{"type": "custom", "name": "patch", "format": {"type": "grammar", "syntax": "lark", "definition": "x"}}],
-            [custom({"description": "Text of this grammar (lark):\nx"})],
-            [],
-        ),
-        ([{"type": "web_search"}, FUNCTION], [SCHEMA], ["tools.web_search"]),
+        ([FUNCTION], [schema()], []),
+        ([{**FUNCTION, "strict": True, "defer_loading": False}], [schema()], []),
+        ([{"type": "function", "name": "go", "parameters": None}], [schema("go", "", properties={})], []),
+        ([{"type": "namespace", "name": "maps", "description": "", "tools": [FUNCTION]}], [schema("maps__look")], []),
+        ([PATCH_TOOL], [custom()], []),
+        ([PATCH_TOOL | {"format": GRAMMAR}], [custom(description="Text of this grammar (lark):\nx")], []),
+        ([{"type": "web_search"}, FUNCTION], [schema()], ["tools.web_search"]),
         (None, [], []),
     ],
 )
@@ -146,16 +118,11 @@ def test_tools_become_function_schemas(tools: Any, schemas: list[Any], ignored: 
     assert responses.read(asked(ASKED, tools=tools, tool_choice="none")).tools == ()
 
 
-def test_tools_may_stand_among_the_items() -> None:
-    request = responses.read(asked({"type": "additional_tools", "role": "developer", "tools": [FUNCTION]}, ASKED))
-
-    assert request.messages == (USER,)
-    assert list(request.tools) == [SCHEMA]
-
-
-def test_what_a_reply_includes_is_read() -> None:
+def test_tools_may_stand_among_the_items_and_what_a_reply_includes_is_read() -> None:
     include = ["message.output_text.logprobs", "web_search_call.results"]
-    assert responses.read(asked(ASKED, include=include)).logprobs
+    tools = {"type": "additional_tools", "role": "developer", "tools": [FUNCTION]}
+    request = responses.read(asked(tools, ASKED, include=include))
+    assert (request.messages, list(request.tools), request.logprobs) == ((USER,), [schema()], True)
 
 
 @pytest.mark.parametrize(

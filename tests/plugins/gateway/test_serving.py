@@ -49,7 +49,12 @@ def served(policy: ScriptedPolicy, work: Callable[[Client], Any]) -> Any:
 def test_requests_are_answered_at_once_and_each_by_itself() -> None:
     policy = ScriptedPolicy(lambda cue: f"heard {cue.prompt.count('<|im_start|>user')}")
     history = [user("one"), {"role": "assistant", "content": "What I never said."}, user("two")]
-    assert served(policy, lambda client: client.ask(history)["content"]) == "heard 2"
+
+    def work(client: Client) -> tuple[str, int]:
+        rewarded = client.http.post("../reward", json={"reward": 1}).status_code
+        return client.ask(history)["content"], rewarded
+
+    assert served(policy, work) == ("heard 2", 403), "rewards have no meaning here"
     assert len(policy.released) == 1
 
 
@@ -82,11 +87,6 @@ def test_what_the_engine_refuses_is_the_requests_fault() -> None:
 
     answer = served(Refusing([""]), lambda client: client.post([user("Hi")]))
     assert (answer.status_code, answer.json()["error"]["message"]) == (400, "a context of 9 ids leaves no room")
-
-
-def test_rewards_have_no_meaning_here() -> None:
-    answer = served(ScriptedPolicy(["Hi"]), lambda client: client.http.post("../reward", json={"reward": 1}))
-    assert answer.status_code == 403
 
 
 ENDING = """

@@ -23,14 +23,11 @@ def text_of(observation) -> str:
     return observation.messages[0]["content"]
 
 
-def test_the_first_message_tells_the_actions_and_shows_the_state(begun) -> None:
+def test_the_first_message_shows_the_state_and_a_turn_moves_and_names_it(begun, answer) -> None:
     text = text_of(begun(Gymnasium, **CLIFF).first)
     assert text.startswith("Actions: up, right, down, left. Write it as <answer>up</answer>.\n")
     assert text.endswith("x  C  C  C  C  C  C  C  C  C  C  T")
     assert text_of(begun(Gymnasium, **CLIFF, rules="").first).startswith("o  o")
-
-
-def test_a_turn_moves_the_world_and_names_its_state(begun, answer) -> None:
     env = begun(Gymnasium, **CLIFF)
     there, back = answer(env, "up"), answer(env, " DOWN ")
     assert (there.reward, there.info, there.errors) == (-1.0, {"moves": 1, "illegal": 0}, [])
@@ -39,7 +36,7 @@ def test_a_turn_moves_the_world_and_names_its_state(begun, answer) -> None:
     assert back.observation.state_key == env.first.state_key
 
 
-def test_several_actions_add_up_and_stop_at_the_first_that_is_illegal(begun, answer) -> None:
+def test_several_actions_add_up_to_the_first_illegal_one_and_thinking_is_not_acting(begun, answer) -> None:
     env = begun(Gymnasium, **CLIFF, actions_per_turn=4, illegal_penalty=0.5)
     assert answer(env, "up, right || right").info == {"moves": 3, "illegal": 0}
     step = answer(env, "left; fly\nleft")
@@ -47,6 +44,10 @@ def test_several_actions_add_up_and_stop_at_the_first_that_is_illegal(begun, ans
     assert step.errors == ["'fly' is no action; the actions are up, right, down, left"]
     assert text_of(step.observation).startswith(f"Error: {step.errors[0]}.\n")
     assert answer(env, "up, up, up, up, up").errors == ["5 actions are too many; a turn has at most 4"]
+    env = begun(Gymnasium, **CLIFF)
+    assert env.step(Action("<think><answer>up</answer></think>")).errors
+    step = env.step(Action("<answer>fly</answer><answer>up</answer>"))
+    assert step.info["moves"] == 1
 
 
 @pytest.mark.parametrize(("text", "cut", "said"), [("up", False, "no action"), ("<answer>u", True, "cut off")])
@@ -56,13 +57,6 @@ def test_an_action_that_cannot_be_read_moves_nothing_and_is_told(begun, text: st
     assert said in text_of(step.observation)
     assert (step.info, step.reward, len(step.errors)) == ({"moves": 0, "illegal": 1}, 0.0, 1)
     assert step.observation.state_key == env.first.state_key
-
-
-def test_thinking_is_not_acting_and_the_last_answer_counts(begun) -> None:
-    env = begun(Gymnasium, **CLIFF)
-    assert env.step(Action("<think><answer>up</answer></think>")).errors
-    step = env.step(Action("<answer>fly</answer><answer>up</answer>"))
-    assert step.info["moves"] == 1
 
 
 def test_an_end_of_the_world_and_a_time_limit_are_two_things(begun, answer) -> None:
@@ -130,14 +124,13 @@ def test_the_first_episodes_may_begin_at_once_in_threads() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_recipe_may_not_name_a_module_to_import() -> None:
+def test_a_recipe_may_not_name_a_module_to_import_and_a_missing_package_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(ValidationError, match="register the environment in a plugin file"):
         Gymnasium.Config(id="os:Toy-v0")
     with pytest.raises(ValidationError, match="take lower case"):
         Gymnasium.Config(id="Toy-v0", actions={"Go up": 1})
-
-
-def test_without_the_package_a_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Gymnasium.unavailable(Gymnasium.Config(id="Taxi-v4")) is None
     monkeypatch.setattr(module, "find_spec", lambda name: None if name == "gymnasium" else util.find_spec(name))
     assert "pip install 'agent-r1[gymnasium]'" in Gymnasium.unavailable(Gymnasium.Config(id="Taxi-v4"))

@@ -80,9 +80,16 @@ def test_every_level_is_unsolved_and_can_be_solved(options: tuple) -> None:
     assert len(set(levels)) > 30
     assert not any(level.boxes & level.targets for level in levels)
     assert all(shortest(level) for level in levels)
+    with pytest.raises(ValidationError, match="has no room for 4 boxes"):
+        Sokoban.Config(size=5, boxes=4)
 
 
-def test_more_pulls_make_harder_levels() -> None:
+def test_boxes_are_pushed_never_pulled_or_stacked_and_more_pulls_make_harder_levels() -> None:
+    level = read("###### #P_X_# #_XXO# #____# #____# ######")
+    assert str(level.after("right").after("right")) == "######\n#__PX#\n#_XXO#\n#____#\n#____#\n######"
+    assert level.after("down").after("right") == level.after("down"), "two boxes in a row do not move"
+    assert level.after("up") == level
+    assert level.after("right").after("left") == level, "walking away pulls nothing"
     lengths = [
         sum(len(shortest(draw_level(random.Random(seed), 6, 1, 0.1, pulls)) or []) for seed in range(40))
         for pulls in (1, 4)
@@ -90,58 +97,35 @@ def test_more_pulls_make_harder_levels() -> None:
     assert lengths[1] > 1.3 * lengths[0]
 
 
-def test_boxes_are_pushed_and_never_pulled_or_stacked() -> None:
-    level = read("###### #P_X_# #_XXO# #____# #____# ######")
-    assert str(level.after("right").after("right")) == "######\n#__PX#\n#_XXO#\n#____#\n#____#\n######"
-    assert level.after("down").after("right") == level.after("down"), "two boxes in a row do not move"
-    assert level.after("up") == level
-    assert level.after("right").after("left") == level, "walking away pulls nothing"
-
-
-def test_a_box_on_and_off_a_target_pays_nothing_but_the_moves(begun, answer) -> None:
+def test_a_box_on_and_off_a_target_pays_nothing_but_the_moves_and_the_last_one_solves_the_room(begun, answer) -> None:
     env = begun(Sokoban, actions_per_turn=9)
     env._level = read("###### #PXO_# #____# #X__O# #____# ######")
     on, off = answer(env, "right"), answer(env, "right")
     assert (on.reward, off.reward) == (pytest.approx(0.09), pytest.approx(-0.11))
     assert (on.success, on.terminated) == (False, False)
     assert on.observation.messages[0]["content"] == "######\n#_P√_#\n#____#\n#X__O#\n#____#\n######"
-
-
-def test_the_last_box_solves_the_room(begun, answer) -> None:
     env = begun(Sokoban)
-    solution = shortest(read(env.show()))
-    steps = [answer(env, direction) for direction in solution]
+    steps = [answer(env, direction) for direction in shortest(read(env.show()))]
     assert [step.terminated for step in steps] == [False] * (len(steps) - 1) + [True]
     assert (steps[-1].success, steps[-1].reward) == (True, pytest.approx(1.09))
-
-
-def test_more_boxes_than_the_room_takes_are_refused() -> None:
-    with pytest.raises(ValidationError, match="has no room for 4 boxes"):
-        Sokoban.Config(size=5, boxes=4)
 
 
 def pays(begun, answer, arm: str, **options) -> list[float]:
     return [answer(begun(Bandit, luck=luck, **options), arm).reward for luck in range(400)]
 
 
-def test_the_safe_arm_always_pays_little_and_the_risky_one_rarely_much(begun, answer) -> None:
+def test_the_safe_arm_pays_little_the_risky_one_rarely_much_and_pulls_end_the_episode(begun, answer) -> None:
     assert set(pays(begun, answer, "phoenix")) == {0.1}
     risky = pays(begun, answer, "dragon")
     assert set(risky) == {0.0, 1.0}
     assert statistics.fmean(risky) == pytest.approx(0.25, abs=0.07)
     assert set(pays(begun, answer, "dragon", reverse=True)) == {0.1}, "the names are exchanged"
-
-
-def test_success_is_the_arm_that_pays_more_on_average_and_not_luck(begun, answer) -> None:
     for luck in range(20):
         assert answer(begun(Bandit, luck=luck), "dragon").success is True
         assert answer(begun(Bandit, luck=luck), "phoenix").success is False
         assert answer(begun(Bandit, luck=luck, risky_chance=0.05), "phoenix").success is True
     with pytest.raises(ValidationError, match="pays the same"):
         Bandit.Config(safe_pay=0.25)
-
-
-def test_both_orders_of_the_names_occur_and_pulls_end_the_episode(begun, answer) -> None:
     said = {begun(Bandit, seed=seed, rules="").first.messages[0]["content"] for seed in range(20)}
     assert said == {"Pull phoenix or dragon.", "Pull dragon or phoenix."}
     env = begun(Bandit, pulls=2)
@@ -154,7 +138,7 @@ def text_of(observation) -> str:
     return observation.messages[0]["content"]
 
 
-def test_a_task_draws_its_map_and_every_map_has_a_way(begun) -> None:
+def test_a_task_draws_its_map_every_map_has_a_way_and_no_map_of_training_is_evaluated(begun) -> None:
     maps = [text_of(begun(FrozenLake, seed=seed, rules="").first) for seed in range(50)]
     assert len(set(maps)) > 40
     assert maps[3] == text_of(begun(FrozenLake, seed=3, luck=9, rules="").first)
@@ -165,9 +149,6 @@ def test_a_task_draws_its_map_and_every_map_has_a_way(begun) -> None:
         assert reachable(rows)
     share = sum(text.count("O") for text in maps) / (14 * len(maps))
     assert 0.1 < share < 0.25, "a fifth of the cells are holes, less those that closed every way"
-
-
-def test_no_map_of_training_is_evaluated() -> None:
     trained = {tuple(draw_map(seed, 4, 0.8)) for seed in range(600)}
     held_out = {tuple(draw_map(seed, 4, 0.8)) for seed in range(HELD_OUT, HELD_OUT + 200)}
     assert len(held_out) > 80
@@ -196,15 +177,16 @@ def test_the_cells_around_are_those_of_the_map(begun, answer) -> None:
     assert text_of(only.first) == "at 0 0: left # down _ right _ up #"
 
 
-def test_the_goal_is_a_success_and_pays_one(begun, answer) -> None:
+def test_the_goal_is_a_success_a_hole_is_none_and_every_step_of_the_way_is_rewarded_once(begun, answer) -> None:
     env = begun(FrozenLake, frozen=1.0, success_rate=1.0, actions_per_turn=6)
     step = answer(env, "down, down, down, right, right")
     assert (step.success, step.reward, step.terminated) == (False, 0.0, False)
     step = answer(env, "right, left")
     assert (step.success, step.reward, step.terminated, step.info["moves"]) == (True, 1.0, True, 1)
-
-
-def test_every_step_of_the_way_is_rewarded_once_around_holes(begun, answer) -> None:
+    seed = next(seed for seed in range(99) if draw_map(seed, 4, 0.8)[0][1] == "H")
+    step = answer(begun(FrozenLake, seed=seed, success_rate=1.0), "right")
+    assert (step.success, step.reward, step.terminated, step.truncated) == (False, 0.0, True, False)
+    assert answer(begun(FrozenLake), "fly").success is False, "None would leave it out of the share of successes"
     lake = [[bytes([cell]) for cell in row] for row in (b"SHF", b"FHH", b"FFG")]
     assert ways(lake) == {8: 0, 7: 1, 6: 2, 3: 3, 0: 4}, "the cell behind the holes has no way"
     env = begun(FrozenLake, frozen=1.0, success_rate=1.0, nearer=0.1)
@@ -213,13 +195,6 @@ def test_every_step_of_the_way_is_rewarded_once_around_holes(begun, answer) -> N
     assert round(answer(env, "down").reward, 3) == 0.0, "it has been there"
     fast = begun(FrozenLake, frozen=1.0, success_rate=1.0, nearer=0.1, actions_per_turn=6)
     assert round(answer(fast, "down, down, down, right").reward, 3) == 0.4
-
-
-def test_a_hole_ends_the_episode_without_reward(begun, answer) -> None:
-    seed = next(seed for seed in range(99) if draw_map(seed, 4, 0.8)[0][1] == "H")
-    step = answer(begun(FrozenLake, seed=seed, success_rate=1.0), "right")
-    assert (step.success, step.reward, step.terminated, step.truncated) == (False, 0.0, True, False)
-    assert answer(begun(FrozenLake), "fly").success is False, "None would leave it out of the share of successes"
 
 
 def test_one_slips_as_often_as_the_recipe_says_and_each_episode_by_itself(begun, answer) -> None:

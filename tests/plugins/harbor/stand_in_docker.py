@@ -40,22 +40,10 @@ def execute(arguments):
     root = HERE / arguments.pop(0)
     binds = [part for name in ("app", "tests", "logs", "tmp") for part in ("--bind", str(root / name), f"/{name}")]
     links = [part for name in ("bin", "lib", "lib64") for part in ("--symlink", f"usr/{name}", f"/{name}")]
-    command = [
-        "bwrap",
-        "--unshare-all",
-        "--ro-bind",
-        "/usr",
-        "/usr",
-        "--dev",
-        "/dev",
-        "--proc",
-        "/proc",
-        *links,
-        *binds,
-    ]
+    command = ["bwrap", "--unshare-all", "--ro-bind", "/usr", "/usr", "--dev", "/dev", "--proc", "/proc"]
     alternatives = ["--ro-bind-try", "/etc/alternatives", "/etc/alternatives"]
     place = ["--chdir", options["--workdir"], *options["--env"], "--"]
-    sys.exit(subprocess.run([*command, *alternatives, *place, *arguments], check=False).returncode)
+    sys.exit(subprocess.run([*command, *links, *binds, *alternatives, *place, *arguments], check=False).returncode)
 
 
 def remove(arguments):

@@ -113,7 +113,7 @@ def copied(tmp_path: Path) -> Path:
         ("echo no tests; exit 1", "wrote no reward to /logs/verifier; they printed 'no tests\\n'"),
         ("echo many > /logs/verifier/reward.txt", "wrote no reward"),
         ("echo nan > /logs/verifier/reward.txt", "wrote no reward"),
-        ("sleep 60", "took longer than 1 seconds"),
+        ("sleep 60", "took longer than 0.5 seconds"),
     ],
 )
 def test_tests_that_give_no_reward_fail_the_episode(copied: Path, script: str, said: str, play: Play) -> None:
@@ -121,7 +121,7 @@ def test_tests_that_give_no_reward_fail_the_episode(copied: Path, script: str, s
     (copied / "tests" / "test.sh").write_text(script)
     settings = copied / "task.toml"
     if "took longer" in said:
-        settings.write_text(settings.read_text().replace("timeout_sec = 30.0", "timeout_sec = 1.0"))
+        settings.write_text(settings.read_text().replace("timeout_sec = 30.0", "timeout_sec = 0.5"))
     with pytest.raises(EpisodeError) as failed:
         play(task("double", copied.parent))
     assert said in str(failed.value)
@@ -135,11 +135,7 @@ def test_tests_that_give_no_reward_fail_the_episode(copied: Path, script: str, s
         ("[environment]", "[environment]\ngpus = 1", "asks for GPUs"),
         ("[environment]", "[environment]\nenv = {KEY = '${KEY}'}", "asks for variables of the host"),
         ("[environment]", "[environment]\ndocker_image = 'debian'", "needs an image, and no docker or podman answers"),
-        (
-            "[environment]",
-            "[environment]\ndocker_image = '--privileged'",
-            "is '--privileged'; give the name",
-        ),
+        ("[environment]", "[environment]\ndocker_image = '--privileged'", "is '--privileged'; give the name"),
         ("timeout_sec = 60.0", "timeout_sec = -1", "agent.timeout_sec of the task"),
         ("timeout_sec = 60.0", "timeout_sec = inf", "agent.timeout_sec of the task"),
         ("[environment]", "[[environment]]", "environment of the task"),

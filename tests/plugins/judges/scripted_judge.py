@@ -13,6 +13,12 @@ from typing import Any
 Reply = str | tuple[int, str] | bytes
 
 
+def block_of(request: dict[str, Any]) -> str:
+    """The data that a request shows."""
+    text: str = request["messages"][-1]["content"]
+    return text.partition("<data>\n")[2].rpartition("\n</data>")[0]
+
+
 @dataclass
 class ScriptedJudge:
     """Answers chat completions by `says`: a text, a status with a body, or the bytes of a body."""
@@ -32,8 +38,7 @@ class ScriptedJudge:
         return json.loads(self.block(place))
 
     def block(self, place: int = -1) -> str:
-        text: str = self.requests[place]["messages"][-1]["content"]
-        return text.partition("<data>\n")[2].rpartition("\n</data>")[0]
+        return block_of(self.requests[place])
 
     def answer(self, request: dict[str, Any], key: str | None) -> tuple[int, bytes]:
         with self._lock:

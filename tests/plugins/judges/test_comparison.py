@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from agent_r1_judges.asking import JudgeError
 from agent_r1_judges.comparison import JudgeComparison
-from scripted_judge import ScriptedJudge
+from scripted_judge import ScriptedJudge, block_of
 
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.testing import RewardContract, make_task, make_trajectory
@@ -27,8 +27,7 @@ class TestContract(RewardContract):
 
 
 def answers_of(request: dict[str, Any]) -> dict[str, str]:
-    text = request["messages"][-1]["content"].partition("<data>\n")[2].rpartition("\n</data>")[0]
-    found: dict[str, str] = json.loads(text)["answers"]
+    found: dict[str, str] = json.loads(block_of(request))["answers"]
     return found
 
 
@@ -51,7 +50,19 @@ def scores(judge: ScriptedJudge, *answers: str | None, **options: Any) -> list[A
     return asyncio.run(own.score_group(group(*answers)))
 
 
-def test_an_answer_gets_the_share_of_the_others_that_it_beats(judge: ScriptedJudge) -> None:
+def test_a_judge_that_prefers_what_stands_first_finds_no_difference(judge: ScriptedJudge) -> None:
+    judge.says = first_first
+    assert scores(judge, "a", "b", "c") == [0.5, 0.5, 0.5]
+    once = scores(judge, "a", "b", "c", orders=1)
+    assert sorted(once) == [0.0, 0.5, 1.0]
+    assert scores(judge, "c", "b", "a", orders=1) == once[::-1], "who gave an answer makes no difference"
+
+
+def test_equal_answers_ask_nobody_and_others_get_the_share_of_those_that_they_beat(judge: ScriptedJudge) -> None:
+    assert scores(judge, "a", "a", None) == [0.75, 0.75, 0.0]
+    assert scores(judge, "a") == scores(judge, None) == [0.5]
+    assert scores(judge, None, None) == [0.5, 0.5]
+    assert not judge.requests
     judge.says = shortest_first
     found = scores(judge, "aaa", "a", None, "aa", "a")
     assert found == [0.25, 0.875, 0.0, 0.5, 0.875]
@@ -59,25 +70,6 @@ def test_an_answer_gets_the_share_of_the_others_that_it_beats(judge: ScriptedJud
     assert found[0].note["agreement"] == 1.0
     assert len(judge.requests) == 2, "in both orders"
     assert list(answers_of(judge.requests[0]).values()) == list(answers_of(judge.requests[1]).values())[::-1]
-
-
-def test_a_judge_that_prefers_what_stands_first_finds_no_difference(judge: ScriptedJudge) -> None:
-    judge.says = first_first
-    assert scores(judge, "a", "b", "c") == [0.5, 0.5, 0.5]
-    assert sorted(scores(judge, "a", "b", "c", orders=1)) == [0.0, 0.5, 1.0]
-
-
-def test_who_gave_an_answer_makes_no_difference(judge: ScriptedJudge) -> None:
-    judge.says = first_first
-    first = scores(judge, "a", "b", "c", orders=1)
-    assert scores(judge, "c", "b", "a", orders=1) == first[::-1]
-
-
-def test_equal_answers_and_single_ones_ask_nobody(judge: ScriptedJudge) -> None:
-    assert scores(judge, "a", "a", None) == [0.75, 0.75, 0.0]
-    assert scores(judge, "a") == scores(judge, None) == [0.5]
-    assert scores(judge, None, None) == [0.5, 0.5]
-    assert not judge.requests
 
 
 @pytest.mark.parametrize(

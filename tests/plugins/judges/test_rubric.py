@@ -71,13 +71,6 @@ def test_an_answer_stays_within_its_block(judge: ScriptedJudge) -> None:
     assert judge.data() == {"task": "2 + 2?", "answer": attack}
 
 
-def test_the_whole_episode_may_be_shown_and_a_long_one_is_cut(judge: ScriptedJudge) -> None:
-    score(reward(judge, show="transcript"), episode())
-    assert [one["content"] for one in json.loads(judge.data()["transcript"])][-1] == "I say 4"
-    score(reward(judge, max_characters=100), episode("x" * 300))
-    assert judge.data()["answer"] == "x" * 50 + " [... 200 characters left out ...] " + "x" * 50
-
-
 @pytest.mark.parametrize(("answer", "grade", "agrees"), [("4", 9, 1.0), ("4", 4, 0.0), ("5", 9, 0.0), ("5", 0, 1.0)])
 def test_agreement_compares_with_the_accepted_answers(
     judge: ScriptedJudge, answer: str, grade: int, agrees: float
@@ -87,10 +80,14 @@ def test_agreement_compares_with_the_accepted_answers(
     assert "agreement" not in score(reward(judge), episode(answer, answers=())).note
 
 
-def test_no_answer_scores_nothing_and_asks_nobody(judge: ScriptedJudge) -> None:
+def test_no_answer_asks_nobody_the_whole_episode_may_be_shown_and_a_long_one_is_cut(judge: ScriptedJudge) -> None:
     cut = make_trajectory(task=make_task(answers=("4",)), status=EndStatus.TRUNCATED, texts=["I look.", "And."])
     assert score(reward(judge), cut) == 0
     assert not judge.requests
+    score(reward(judge, show="transcript"), episode())
+    assert [one["content"] for one in json.loads(judge.data()["transcript"])][-1] == "I say 4"
+    score(reward(judge, max_characters=100), episode("x" * 300))
+    assert judge.data()["answer"] == "x" * 50 + " [... 200 characters left out ...] " + "x" * 50
 
 
 @pytest.mark.parametrize(
@@ -130,7 +127,9 @@ def test_a_busy_judge_is_asked_again_and_every_attempt_counts(judge: ScriptedJud
         score(reward(judge, retries=1), episode())
 
 
-def test_the_same_question_is_asked_once_across_steps_and_loops(judge: ScriptedJudge) -> None:
+def test_the_same_question_is_asked_once_across_steps_and_loops_until_others_take_its_room(
+    judge: ScriptedJudge,
+) -> None:
     gate = threading.Event()
     judge.says = lambda request: '{"correct": 7}' if gate.wait(60) else ""
     own = reward(judge)
@@ -149,9 +148,7 @@ def test_the_same_question_is_asked_once_across_steps_and_loops(judge: ScriptedJ
     assert score(own, episode()).note["cached"] == 1.0
     assert len(judge.requests) == 2
     assert score(reward(judge), episode()).note["cached"] == 0.0, "another judge knows nothing"
-
-
-def test_old_verdicts_make_room_and_zero_keeps_none(judge: ScriptedJudge) -> None:
+    judge.requests.clear()
     own = reward(judge, cache=2)
     for answer in ["1", "2", "3", "2", "1"]:
         score(own, episode(answer))
@@ -160,7 +157,7 @@ def test_old_verdicts_make_room_and_zero_keeps_none(judge: ScriptedJudge) -> Non
     assert [score(none, episode()).note["cached"] for _ in range(2)] == [0.0, 0.0]
 
 
-async def test_so_many_requests_are_in_flight_at_most(judge: ScriptedJudge) -> None:
+async def test_so_many_requests_are_in_flight_at_most_and_each_ends_in_time(judge: ScriptedJudge) -> None:
     gate = threading.Event()
     judge.says = lambda request: '{"correct": 7}' if gate.wait(60) else ""
     own = reward(judge, at_once=3)
@@ -171,9 +168,6 @@ async def test_so_many_requests_are_in_flight_at_most(judge: ScriptedJudge) -> N
     gate.set()
     assert await asyncio.gather(*asked) == [0.7] * 12
     assert judge.most_at_once == 3
-
-
-async def test_a_request_ends_in_time(judge: ScriptedJudge) -> None:
     gate = threading.Event()
     judge.says = lambda request: '{"correct": 7}' if gate.wait(60) else ""
     with pytest.raises(JudgeError, match=r"cannot be reached \(.+\) \(1 attempt\)"):
@@ -181,7 +175,9 @@ async def test_a_request_ends_in_time(judge: ScriptedJudge) -> None:
     gate.set()
 
 
-def test_the_key_comes_from_the_environment_alone(judge: ScriptedJudge, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_comes_from_the_environment_alone_and_options_reach_the_request(
+    judge: ScriptedJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own = reward(judge, key="JUDGE_KEY")
     assert "environment variable JUDGE_KEY" in (Judge.unavailable(own.config) or "")
     monkeypatch.setenv("JUDGE_KEY", "secret")
@@ -190,11 +186,8 @@ def test_the_key_comes_from_the_environment_alone(judge: ScriptedJudge, monkeypa
     score(own, episode())
     score(reward(judge), episode())
     assert judge.keys == ["Bearer secret", None]
-
-
-def test_options_reach_the_request(judge: ScriptedJudge) -> None:
     score(reward(judge, options={"max_tokens": None, "max_completion_tokens": 5, "temperature": None}), episode())
-    sent = judge.requests[0]
+    sent = judge.requests[-1]
     assert (sent.keys() & {"max_tokens", "temperature"}, sent["max_completion_tokens"]) == (set(), 5)
     with pytest.raises(ValueError, match="messages cannot be set here"):
         Judge.Config(options={"messages": []})

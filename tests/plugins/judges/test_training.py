@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from agent_r1_judges.asking import JudgeError
 from agent_r1_judges.rubric import Judge
-from scripted_judge import ScriptedJudge
+from scripted_judge import ScriptedJudge, block_of
 
 from agent_r1_core import Run, train
 from agent_r1_core.testing import make_task, make_trajectory
@@ -69,11 +69,9 @@ def test_a_judge_that_fails_now_and_then_drops_episodes_and_trains_on_no_zero(
 
 def test_groups_are_ranked_in_training_and_not_in_evaluations(judge: ScriptedJudge, tmp_path: Path) -> None:
     def rank(request: dict[str, Any]) -> str:
-        text = request["messages"][-1]["content"].partition("<data>\n")[2].rpartition("\n</data>")[0]
-        data = json.loads(text)
-        return json.dumps(
-            {"ranking": sorted(map(int, data["answers"]), key=lambda n: not is_right(data, data["answers"][str(n)]))}
-        )
+        data = json.loads(block_of(request))
+        order = sorted(data["answers"], key=lambda number: not is_right(data, data["answers"][number]))
+        return json.dumps({"ranking": [int(number) for number in order]})
 
     judge.says = rank
     rewards = f"rewards=[{{name: judge_comparison, address: '{judge.address}'}}]"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,17 +18,16 @@ from agent_r1_mcp.server import Server
 from agent_r1_mcp.toolset import McpToolset
 from served import free_port, serving
 
-from agent_r1_core import Task, ToolCall, ToolContext, ToolResources, ToolResult
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.testing import ToolContract
-from agent_r1_core.tools.tool_runner import ToolRunner
 from agent_r1_core.training.api import resolve
+
+from .. import conftest
 
 HERE = Path(__file__).parent
 PLAIN = (sys.executable, "-I", "-S", str(HERE / "plain_server.py"))
 DEMO = (sys.executable, str(HERE / "demo_server.py"))
 PATH = ("PYTHONPATH",) if os.environ.get("PYTHONPATH") else ()
-Call = Callable[..., Awaitable[ToolResult]]
 
 
 class TestMcp(ToolContract):
@@ -40,26 +38,7 @@ class TestMcp(ToolContract):
     expected = "hello 0"
 
 
-@asynccontextmanager
-async def opened(timeout: float = 30.0, **options: Any) -> AsyncIterator[Call]:
-    """`call(tool, episode="episode", **arguments)` over a server."""
-    toolset = McpToolset(McpToolset.Config.model_validate(options))
-    toolset.name = "mcp"
-    runner = ToolRunner({"mcp": toolset}, {"mcp": timeout})
-    await runner.start(ToolResources(""))
-
-    def call(tool: str, episode: str = "episode", **arguments: Any) -> Awaitable[ToolResult]:
-        return runner.call(ToolCall(tool, arguments), context(episode))
-
-    call.runner = runner  # type: ignore[attr-defined]
-    try:
-        yield call
-    finally:
-        await runner.close()
-
-
-def context(episode: str) -> ToolContext:
-    return ToolContext(episode, 0, Task("task", "?"), random.Random(0))
+opened = partial(conftest.opened, McpToolset)
 
 
 def children() -> set[int]:
@@ -78,25 +57,19 @@ def descriptors() -> int:
 async def test_whatever_a_server_answers_or_does_is_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEMO_KEY", "a-very-secret-key")
     async with opened(command=DEMO, env=("DEMO_KEY", *PATH)) as call:
-        calls = {
-            ("add", "a"): call("add", a=1),
-            ("geo_move_to",): call("geo_move_to"),
-            ("secret",): call("secret"),
-            ("look",): call("look"),
-            ("facts",): call("facts"),
+        said = {
+            "geo_move_to": "moved",
+            "secret": "the key is ${DEMO_KEY}",
+            "look": "a cat\n[image, image/png, 300 bytes]",
+            "facts": '{"legs": 4}',
         }
-        assert [(await result).text for result in calls.values()] == [
-            "2",
-            "moved",
-            "the key is ${DEMO_KEY}",
-            "a cat\n[image, image/png, 300 bytes]",
-            '{"legs": 4}',
-        ]
+        assert {name: (await call(name)).text for name in said} == said
+        assert (await call("add", a=1)).text == "2"
         failed = [await call("add", a="one"), await call("fail"), await call("add", c=1)]
         assert all(result.error for result in failed)
         assert "valid integer" in failed[0].text
         assert "c: is no argument" in failed[2].text
-        if "ask" in call.runner.tools:  # type: ignore[attr-defined]
+        if "ask" in call.runner.tools:
             asked = await call("ask")
             assert asked.error
             assert asked.text == (
@@ -181,8 +154,7 @@ async def test_each_episode_has_a_process_of_its_own_and_leaves_nothing() -> Non
                 said = await asyncio.gather(*(call("count", name, word=name) for name in names))
                 assert [result.text for result in said] == [f"{name} {count}" for name in names]
             assert len(children() - before) == 16
-            releases = (call.runner.release("count", context(name)) for name in names)  # type: ignore[attr-defined]
-            await asyncio.gather(*releases)
+            await asyncio.gather(*(call.runner.release("count", conftest.tool_context(name)) for name in names))
             assert children() <= before
             assert descriptors() < files + 16, "not even one for each episode"
         await call("say", word="last")
@@ -239,10 +211,9 @@ async def test_a_server_that_cannot_be_used_is_a_sentence(options: dict[str, Any
     ],
 )
 def test_a_recipe_that_cannot_mean_what_it_says_is_refused(tmp_path: Path, options: str, text: str) -> None:
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(f"extends: calculator\ntools: [{options}]\n")
+    (tmp_path / "recipe.yaml").write_text(f"extends: calculator\ntools: [{options}]\n")
     with pytest.raises(AgentR1Error, match=text):
-        resolve(str(recipe), (), training=False).check_available()
+        resolve(str(tmp_path / "recipe.yaml"), (), training=False).check_available()
 
 
 @pytest.mark.installed
@@ -250,17 +221,8 @@ def test_the_package_of_the_1_line_does_as_well(tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path)]
     subprocess.run([*pip, "mcp==1.30.0", "httpx-sse", "pydantic-settings", "python-dotenv"], check=True, timeout=300)
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    tests = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:xdist",
-        __file__,
-        "-k",
-        "whatever or address or own or asked_for",
-    ]
+    pytest_words = (sys.executable, "-m", "pytest", "-q", "-p", "no:xdist")
+    tests = [*pytest_words, __file__, "-k", "whatever or address or own or asked_for"]
     environment = {**os.environ, "PYTHONPATH": path, "AGENT_R1_MCP_LINE": "1"}
     done = subprocess.run(tests, cwd=HERE, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout

@@ -27,7 +27,7 @@ def source(**options: object) -> MiniWiki:
     return MiniWiki(MiniWiki.Config(**options))
 
 
-def test_tasks_are_drawn_evenly_and_the_same_again() -> None:
+def test_tasks_are_drawn_evenly_and_the_same_again_with_every_passage_that_they_need() -> None:
     few, many = source(size=50).load(), source(size=300).load()
     assert [asdict(task) for task in few] == [asdict(task) for task in many[:50]]
     assert {(task.metadata["hops"], task.metadata["kind"]) for task in many} == {(2, "compositional"), (2, "bridge")}
@@ -37,19 +37,13 @@ def test_tasks_are_drawn_evenly_and_the_same_again() -> None:
     every = source(size=2000, hops=(1, 2, 3), kinds=("compositional", "bridge", "comparison")).load()
     assert len({task.id for task in every}) == 2000
     assert all(len(task.answers) == 1 for task in every)
-
-
-def test_the_corpus_holds_every_passage_that_a_task_needs_once() -> None:
+    prompts = [{t.prompt for t in source(**o).load()} for o in ({}, {"seed": 1}, {"split": "eval"})]
+    assert len(prompts[0] & prompts[1]) < 50, "worlds of one split may share names, not facts"
+    assert not prompts[0] & prompts[2]
     miniwiki = source(split="eval", size=200, worlds=3)
     titles = [passage.title for passage in miniwiki.corpus()]
     assert len(titles) == len(set(titles)) == 3 * 120
     assert {title for task in miniwiki.load() for title in task.metadata["path"]} <= set(titles)
-
-
-def test_seeds_and_splits_give_other_questions() -> None:
-    prompts = [{t.prompt for t in source(**o).load()} for o in ({}, {"seed": 1}, {"split": "eval"})]
-    assert len(prompts[0] & prompts[1]) < 50, "worlds of one split may share names, not facts"
-    assert not prompts[0] & prompts[2]
 
 
 def test_questions_begin_with_the_types_that_they_are_about() -> None:
@@ -62,17 +56,14 @@ def test_questions_begin_with_the_types_that_they_are_about() -> None:
     assert MiniWiki(MiniWiki.Config(about=["film", "person", "company", "city"])).load() == MiniWiki().load()
 
 
-def test_too_many_questions_are_refused_with_the_number_that_there_is() -> None:
-    with pytest.raises(TaskError, match=r"holds \d+ questions .* size=5000 was asked for; raise worlds"):
-        source(worlds=1, size=5000).load()
-
-
-def test_wrong_and_idle_options_are_refused() -> None:
+def test_wrong_and_idle_options_and_too_many_questions_are_refused() -> None:
     for options in ({"hops": (4,)}, {"hops": ()}, {"kinds": ("riddle",)}, {"world_size": 3}, {"colour": 1}):
         with pytest.raises(ValidationError):
             source(**options)
     assert "kinds" in MiniWiki.idle_options(MiniWiki.Config(hops=(1,), kinds=("compositional", "comparison")))
     assert not MiniWiki.idle_options(MiniWiki.Config())
+    with pytest.raises(TaskError, match=r"holds \d+ questions .* size=5000 was asked for; raise worlds"):
+        source(worlds=1, size=5000).load()
 
 
 ALL_KINDS = ("compositional", "bridge", "comparison")
@@ -118,7 +109,7 @@ def test_every_answer_follows_from_the_passages_along_the_path(hops: int) -> Non
         assert value == question.answer
 
 
-def test_an_answer_stands_only_in_the_last_passage_and_never_in_the_question() -> None:
+def test_an_answer_stands_only_in_the_last_passage_and_a_comparison_is_answered_by_the_earlier_year() -> None:
     world = World(2, "train", 240)
     text = {p.title: p.text for p in world.passages}
     for question in all_questions(world):
@@ -126,9 +117,6 @@ def test_an_answer_stands_only_in_the_last_passage_and_never_in_the_question() -
             words = " ".join([question.text, *(text[title] for title in question.path[:-1])])
             assert question.answer not in words.replace(".", " ").replace("?", " ").split()
             assert question.answer in text[question.path[-1]]
-
-
-def test_a_comparison_is_answered_by_the_earlier_of_two_years() -> None:
     world = World(5, "train", 120)
     text = {p.title: p.text for p in world.passages}
     comparisons = list(world.questions(2, ["comparison"]))

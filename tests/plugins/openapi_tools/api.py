@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 KEY = "a-very-secret-key"
+NAMES = ("key", "flaky", "busy", "away", "long", "slow", "near", "far")
 
 
 def operation(name: str, *parameters: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -36,10 +37,7 @@ DESCRIPTION: dict[str, Any] = {
             "put": operation("put_note", requestBody=BODY),
             "post": operation("post_note", requestBody=BODY),
         },
-        **{
-            f"/{name}": {"get": operation(name)}
-            for name in ("key", "flaky", "busy", "away", "long", "slow", "near", "far")
-        },
+        **{f"/{name}": {"get": operation(name)} for name in NAMES},
         "/unsafe": {"post": operation("unsafe")},
     },
     "components": {
@@ -82,8 +80,7 @@ def app(elsewhere: str = "") -> Starlette:
                 return RedirectResponse(f"{elsewhere}/key")
         return PlainTextResponse("done")
 
-    names = ("key", "flaky", "busy", "away", "long", "slow", "near", "far")
-    routes = [Route(f"/{name}", answer) for name in names]
+    routes = [Route(f"/{name}", answer) for name in NAMES]
     routes += [Route("/unsafe", answer, methods=["POST"]), Route("/notes/{id}", note, methods=["GET", "PUT", "POST"])]
     routes.append(Route("/openapi.json", lambda request: JSONResponse(DESCRIPTION)))
     made = Starlette(routes=routes)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import random
 import runpy
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,15 +15,13 @@ import pytest
 from agent_r1_openapi.toolset import OpenApiToolset
 from served import served
 
-from agent_r1_core import Task, ToolCall, ToolContext, ToolResources, ToolResult, train
+from agent_r1_core import train
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.testing import ToolContract
-from agent_r1_core.tools.tool_runner import ToolRunner
 from agent_r1_core.training.api import resolve
 
+from .. import conftest
 from .api import DESCRIPTION, KEY, app
-
-Call = Callable[..., Awaitable[ToolResult]]
 
 
 @pytest.fixture(scope="module")
@@ -46,23 +43,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_KEY", KEY)
 
 
-@asynccontextmanager
-async def opened(timeout: float = 30.0, **options: Any) -> AsyncIterator[Call]:
-    """`call(tool, **arguments)` over an API."""
-    toolset = OpenApiToolset(OpenApiToolset.Config.model_validate(options))
-    toolset.name = "openapi"
-    runner = ToolRunner({"openapi": toolset}, {"openapi": timeout})
-    await runner.start(ToolResources(""))
-
-    def call(tool: str, **arguments: Any) -> Awaitable[ToolResult]:
-        context = ToolContext("episode", 0, Task("task", "?"), random.Random(0))
-        return runner.call(ToolCall(tool, arguments), context)
-
-    call.runner = runner  # type: ignore[attr-defined]
-    try:
-        yield call
-    finally:
-        await runner.close()
+opened = partial(conftest.opened, OpenApiToolset)
 
 
 class TestOpenApi(ToolContract):
@@ -77,7 +58,7 @@ class TestOpenApi(ToolContract):
 
 async def test_an_operation_is_a_tool_with_the_arguments_of_its_request(api: tuple[str, Any]) -> None:
     async with opened(url=f"{api[0]}/openapi.json") as call:
-        schema = call.runner.tools["put_note"].schema()["function"]["parameters"]  # type: ignore[attr-defined]
+        schema = call.runner.tools["put_note"].schema()["function"]["parameters"]
         assert schema["required"] == ["id", "body"]
         assert schema["properties"]["body"] == {"$ref": "#/$defs/Note"}
         assert schema["$defs"]["Note"]["properties"]["next"] == {"$ref": "#/$defs/Note"}
@@ -156,10 +137,9 @@ async def test_an_api_that_cannot_be_used_is_a_sentence(
     ],
 )
 def test_a_recipe_that_cannot_mean_what_it_says_is_refused(tmp_path: Path, options: str, text: str) -> None:
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(f"extends: calculator\ntools: [{options}]\n")
+    (tmp_path / "recipe.yaml").write_text(f"extends: calculator\ntools: [{options}]\n")
     with pytest.raises(AgentR1Error, match=text):
-        resolve(str(recipe), (), training=False).check_available()
+        resolve(str(tmp_path / "recipe.yaml"), (), training=False).check_available()
 
 
 @pytest.mark.slow

@@ -65,7 +65,7 @@ def say(env: OpenEnv, text: str) -> Any:
     return step, "".join(str(message["content"]) for message in step.observation.messages)
 
 
-def test_a_call_is_an_action_and_its_schema_is_the_servers(server: LittleServer) -> None:
+def test_an_action_is_a_call_by_the_servers_schema_or_text_that_fills_one_field(server: LittleServer) -> None:
     env = env_of(server, rules="Guess.", show="said", success_reward=1)
     (schema,) = env.tool_schemas()
     assert schema["function"]["name"] == "act"
@@ -77,9 +77,15 @@ def test_a_call_is_an_action_and_its_schema_is_the_servers(server: LittleServer)
     assert (said, step.reward, step.terminated, step.success) == ("", 1.0, True, True)
     env.close()
     env.close()
+    env = env_of(server, text="number")
+    assert not env.tool_schemas()
+    assert "<answer>...</answer>" in str(env.reset(TASK).messages[0]["content"])
+    assert say(env, "4")[1].startswith("Error: no action; write it between")
+    assert say(env, "<answer>four</answer>")[1].startswith("Error: the action is refused")
+    env.close()
 
 
-def test_what_is_wrong_with_an_action_is_said_and_the_session_lives_on(server: LittleServer) -> None:
+def test_what_is_wrong_with_an_action_is_said_and_a_broken_environment_fails_the_episode(server: LittleServer) -> None:
     env = env_of(server)
     env.reset(TASK)
     for text, sentence in (
@@ -93,18 +99,6 @@ def test_what_is_wrong_with_an_action_is_said_and_the_session_lives_on(server: L
         assert not step.terminated
     assert say(env, call(number=NUMBER))[0].terminated
     env.close()
-
-
-def test_text_fills_one_field(server: LittleServer) -> None:
-    env = env_of(server, text="number")
-    assert not env.tool_schemas()
-    assert "<answer>...</answer>" in str(env.reset(TASK).messages[0]["content"])
-    assert say(env, "4")[1].startswith("Error: no action; write it between")
-    assert say(env, "<answer>four</answer>")[1].startswith("Error: the action is refused")
-    env.close()
-
-
-def test_a_broken_environment_fails_the_episode(server: LittleServer) -> None:
     env = env_of(server)
     env.reset(TASK)
     with pytest.raises(EpisodeError, match="the environment of the OpenEnv server failed: boom"):

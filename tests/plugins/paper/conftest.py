@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -80,10 +81,11 @@ def commands() -> Commands:
     return Commands({"naive_rag.check": (0.9,)})
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def matrix() -> Callable[..., Matrix]:
-    """`matrix("table3", seeds=2)`: a table at the scale `tiny`."""
+    """`matrix("table3", seeds=2)`: a table at the scale `tiny`, which resolves its recipes once for all tests."""
 
+    @cache
     def make(table: str = "table3", seeds: int = 1, **more: object) -> Matrix:
         return Matrix(ALL_TABLES[table], SCALES["tiny"], seeds, **more)  # type: ignore[arg-type]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,8 @@ def test_tables_share_the_cells_of_a_row_that_both_have(matrix: Make, run: RunMa
 
 
 def test_a_folder_that_exists_needs_resume_and_holds_one_matrix(matrix: Make, store: Store) -> None:
-    small = matrix("table3")
+    matrix = partial(matrix, "table3", rows=("ppo",))
+    small = matrix()
     with pytest.raises(RunError, match=r"holds no matrix yet; leave out --resume"):
         store.open(small, resume=True)
     assert not store.path.exists()
@@ -91,9 +93,9 @@ def test_a_folder_that_exists_needs_resume_and_holds_one_matrix(matrix: Make, st
     assert small.sets == {"HotpotQA": "films", "2Wiki": "people", "MuSiQue": "companies_and_cities"}
     with pytest.raises(RunError, match=r"exists already; continue it with --resume, or name another folder with --dir"):
         store.open(small, resume=False)
-    store.open(matrix("table3", seeds=5), resume=True)
+    store.open(matrix(seeds=5), resume=True)
     with pytest.raises(RunError, match=r"holds a matrix with overrides \[\], not \['training\.steps=9'\]; name"):
-        store.open(matrix("table3", overrides=("training.steps=9",)), resume=True)
+        store.open(matrix(overrides=("training.steps=9",)), resume=True)
 
 
 def test_recipes_must_fit_the_table_row_by_row(matrix: Make, store: Store) -> None:
@@ -124,31 +126,26 @@ def test_shapes_of_rollouts_differ_in_what_their_titles_say_and_in_no_budget(mat
     assert all({*pair} <= names for pair in shapes.table.pairs)
 
 
-def test_a_changed_recipe_is_refused_with_the_key(matrix: Make, store: Store) -> None:
-    store.open(matrix("table3"), resume=False)
+def test_a_damaged_record_and_a_changed_recipe_are_refused_with_the_key(pair: Matrix, store: Store) -> None:
+    store.open(pair, resume=False)
+    (store.path / "cells" / "ppo-0.json").write_text('{"schema": 1}')
+    with pytest.raises(RunError, match=r"cells/ppo-0\.json is damaged: it has no 'cell'; delete it to run the cell"):
+        store.record(pair.cells()[0])
     marker = store.path / "matrix.json"
     content = json.loads(marker.read_text())
     content["rows"]["ppo"]["training"]["lr"] = 0.5
     marker.write_text(json.dumps(content))
     sentence = r"the recipe paper/miniwiki-ppo has changed since .* began \(ppo: training\.lr was 0\.5 and is 0\.0003\)"
     with pytest.raises(RunError, match=sentence):
-        store.open(matrix("table3"), resume=True)
+        store.open(pair, resume=True)
 
 
-def test_a_damaged_record_is_named(matrix: Make, store: Store) -> None:
-    small = matrix("table4")
-    store.open(small, resume=False)
-    (store.path / "cells" / "ppo-0.json").write_text('{"schema": 1}')
-    with pytest.raises(RunError, match=r"cells/ppo-0\.json is damaged: it has no 'cell'; delete it to run the cell"):
-        store.record(small.cells()[0])
-
-
-def test_a_folder_of_something_else_is_left_alone(matrix: Make, store: Store) -> None:
+def test_a_folder_of_something_else_is_left_alone(pair: Matrix, store: Store) -> None:
     store.path.mkdir()
     (store.path / "thesis.txt").write_text("mine")
     for resume in (False, True):
         with pytest.raises(RunError, match=r"exists and is no folder of agent-r1 reproduce; name another folder"):
-            store.open(matrix("table3"), resume=resume)
+            store.open(pair, resume=resume)
     assert [path.name for path in store.path.iterdir()] == ["thesis.txt"]
 
 

@@ -72,11 +72,23 @@ def test_the_verdicts_of_table_3(matrix: Make, made: Made, commands: Any) -> Non
     assert "- does not show: every method clearly above Naive RAG on HotpotQA" in markdown(report)
 
 
-def test_finished_seeds_that_were_not_asked_for_are_named(matrix: Make, made: Made, store: Store) -> None:
+def test_finished_seeds_that_were_not_asked_for_and_results_that_are_gone_or_damaged_are_named(
+    matrix: Make, made: Made, store: Store
+) -> None:
     made(matrix("table4", seeds=3, rows=("ppo",)))
     fewer = make_report(matrix("table4", seeds=1), store, {})
     assert "PPO: the folder also has seed 1, seed 2, not shown here" in fewer.facts
     assert len(next(line for line in fewer.lines if line.row.name == "ppo").cells) == 1
+    small = matrix("table4", rows=("ppo",))
+    file = store.runs / "ppo-0" / "evaluations" / "eval_1.json"
+    file.write_text("{}")
+    with pytest.raises(
+        RunError, match=r"eval_1\.json is damaged: .*; to run the cell again, delete .*/cells/ppo-0\.json"
+    ):
+        make_report(small, store, {})
+    file.unlink()
+    with pytest.raises(RunError, match=r"the result of ppo-0, is gone; restore it; to run the cell again, delete"):
+        make_report(small, store, {})
 
 
 def test_methods_that_all_score_nothing_show_nothing(matrix: Make, made: Made, commands: Any) -> None:
@@ -121,20 +133,6 @@ def test_a_report_says_how_it_was_measured(matrix: Make, made: Made) -> None:
     assert "- sampling: greedy True" in text
 
 
-def test_a_result_that_is_gone_or_damaged_is_named(matrix: Make, made: Made, store: Store) -> None:
-    small = matrix("table4", rows=("ppo",))
-    made(small)
-    file = store.runs / "ppo-0" / "evaluations" / "eval_1.json"
-    file.write_text("{}")
-    with pytest.raises(
-        RunError, match=r"eval_1\.json is damaged: .*; to run the cell again, delete .*/cells/ppo-0\.json"
-    ):
-        make_report(small, store, {})
-    file.unlink()
-    with pytest.raises(RunError, match=r"the result of ppo-0, is gone; restore it; to run the cell again, delete"):
-        make_report(small, store, {})
-
-
 PPO, GRPO = (Cell(row, 0) for row in TABLES["table3"].rows[-2:])
 
 
@@ -151,7 +149,7 @@ def shown(live: bool) -> str:
     return stream.getvalue()
 
 
-def test_without_a_terminal_each_cell_has_two_lines() -> None:
+def test_each_cell_has_two_lines_and_a_terminal_shows_its_last_line_and_the_time_left() -> None:
     assert shown(live=False).splitlines() == [
         "ppo-0 begins, 1 of 2, about 2:01:40 left in all",
         "ppo-0 finished after 1:30",
@@ -159,9 +157,6 @@ def test_without_a_terminal_each_cell_has_two_lines() -> None:
         "grpo-0 failed after 5 s: the GPU is full\\x1b[2J (see grpo-0.log)",
         "grpo-0 is left out: another process runs it",
     ]
-
-
-def test_a_terminal_shows_the_cell_its_last_line_and_the_time_left() -> None:
     text = shown(live=True)
     assert "ppo-0 finished after 1:30" in text
     assert "step 4/25  reward 0.500" in text

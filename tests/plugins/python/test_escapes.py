@@ -165,13 +165,9 @@ def alive(processes: list[int]) -> list[int]:
     return [process for process in processes if runs(process)]
 
 
-def test_without_a_sandbox_the_tool_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(box, "problem_of", lambda backend: "not installed")
-    with pytest.raises(ConfigError, match=r"no sandbox here \(bubblewrap: not installed; sandlock: not"):
-        Python().open(ToolResources(""))
-
-
-def test_without_a_sandbox_only_where_the_recipe_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_sandbox_the_tool_is_refused_unless_the_recipe_says_so(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tool = Python(Python.Config(unsafe=True))
     tool.open(ToolResources(""))
     context = ToolContext("one", 0, make_task(), random.Random(0))
@@ -179,3 +175,6 @@ def test_without_a_sandbox_only_where_the_recipe_says_so(caplog: pytest.LogCaptu
     tool.release(context)
     assert tool.describe() == {"sandbox": "unsafe"}
     assert "has no sandbox (unsafe: true)" in caplog.text
+    monkeypatch.setattr(box, "problem_of", lambda backend: "not installed")
+    with pytest.raises(ConfigError, match=r"no sandbox here \(bubblewrap: not installed; sandlock: not"):
+        Python().open(ToolResources(""))

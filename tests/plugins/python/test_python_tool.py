@@ -73,11 +73,8 @@ EOFError: EOF when reading a line""",
 }
 
 
-def test_the_answer_is_what_a_prompt_would_print(run: Run) -> None:
+def test_the_answer_is_what_a_prompt_would_print_and_variables_belong_to_one_episode(run: Run) -> None:
     assert {code: run(code) for code in PRINTED} == PRINTED
-
-
-def test_variables_survive_calls_and_belong_to_one_episode(run: Run) -> None:
     assert run("x = 20; 1 / 0").endswith("division by zero")
     assert run("x + 22") == "42"
     assert run("_ + 1") == "43"

@@ -33,14 +33,11 @@ def columns(record: dict[str, Any]) -> dict[str, Any]:
     return kept | {"id": record["_id"], "context": context, "supporting_facts": facts}
 
 
-def test_without_paragraphs_there_is_no_corpus(source: Any) -> None:
+def test_ids_are_different_records_are_objects_and_without_paragraphs_there_is_no_corpus(source: Any) -> None:
     hotpotqa = source(HotpotQA, "hotpot.json", {key: ORIGINAL[key] for key in ("_id", "question", "answer")})
     (task,) = hotpotqa.load()
     assert task.metadata == {"hops": 2}, "what a record does not tell is not in its metadata"
     assert hotpotqa.corpus() is None
-
-
-def test_an_id_that_occurs_twice_and_what_is_no_record_are_named(source: Any) -> None:
     with pytest.raises(TaskError, match=r"record 2 of .* has the id '5a' of an earlier one"):
         source(HotpotQA, "hotpot.json", ORIGINAL, ORIGINAL).load()
     for read in ("load", "corpus"):
@@ -153,7 +150,7 @@ RECORD = {
 TWIN = RECORD | {"answerable": False, "paragraphs": RECORD["paragraphs"][:2]}  # type: ignore[index]
 
 
-def test_a_record_gives_its_task_and_all_of_its_paragraphs(source: Any) -> None:
+def test_a_record_gives_its_task_and_paragraphs_and_an_unanswerable_one_is_refused_or_left_out(source: Any) -> None:
     musique = source(MuSiQue, "musique.jsonl", RECORD)
     (task,) = musique.load()
     assert (task.id, task.prompt) == (RECORD["id"], RECORD["question"])
@@ -162,9 +159,6 @@ def test_a_record_gives_its_task_and_all_of_its_paragraphs(source: Any) -> None:
     passages = list(musique.corpus() or ())
     assert [passage.title for passage in passages] == ["Boru", "Karimo", "Vesano", "Karimo", "Tavelo"]
     assert passages[3] == Passage("Karimo", "Karimo lasts two hours.")
-
-
-def test_unanswerable_questions_are_refused_or_left_out_before_they_are_counted(source: Any) -> None:
     file = "musique.jsonl", RECORD, TWIN, RECORD | {"id": "2hop__1_2"}
     with pytest.raises(TaskError, match=r"line 2 of .* is not answerable .*; set unanswerable=skip"):
         source(MuSiQue, *file).load()

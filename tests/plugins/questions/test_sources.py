@@ -132,15 +132,16 @@ FULL = {
 }
 
 
-def test_a_question_and_an_answer_are_enough(source: Any) -> None:
+def test_a_question_and_an_answer_are_enough_and_everything_else_that_a_record_tells_is_kept(
+    source: Any, tmp_path: Path
+) -> None:
     qa = source(QA, "own.jsonl", QUESTION, QUESTION | {"answer": 42})
     first, second = qa.load()
     assert (first.id, first.prompt, first.answers, first.metadata) == ("own.0", QUESTION["question"], ("Vesano",), {})
     assert (second.id, second.answers) == ("own.1", ("42",))
     assert qa.corpus() is None
-
-
-def test_everything_else_that_a_record_tells_is_kept(source: Any, tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match="no data set is named; set path to a file or folder, or hub"):
+        QA().load()
     qa = source(QA, "own.jsonl", FULL, QUESTION)
     task = qa.load()[0]
     assert (task.id, task.answers) == ("17", ("Vesano", "Vesano I", "the Old"))
@@ -166,34 +167,26 @@ def test_a_malformed_record_is_named(source: Any, record: Any, sentence: str) ->
         qa.load(), qa.corpus()
 
 
-HOTPOT = {"context": [["Karimo", ["A film."]]], "supporting_facts": [["Karimo", 0]]}
-MUSIQUE = {"paragraphs": [{"title": "Karimo", "paragraph_text": "A film."}], "question_decomposition": []}
+HOTPOT = RECORDS["hotpotqa"]
+NOTHING_ELSE = ({}, {"context": "a note"}, HOTPOT | {"passages": []}, HOTPOT | {"context": []})
 
 
 @pytest.mark.parametrize(
     ("record", "key", "name"),
     [
         (HOTPOT, "context", "hotpotqa"),
-        (HOTPOT | {"evidences": []}, "context", "2wikimultihopqa"),
-        (MUSIQUE, "paragraphs", "musique"),
-        *(
-            (other, "", "")
-            for other in ({}, {"context": "a note"}, HOTPOT | {"passages": []}, HOTPOT | {"context": []})
-        ),
+        (RECORDS["2wikimultihopqa"], "context", "2wikimultihopqa"),
+        (RECORDS["musique"], "paragraphs", "musique"),
+        *((other, "", "") for other in NOTHING_ELSE),
     ],
 )
 def test_paragraphs_in_the_format_of_another_source_are_noticed_once(
     source: Any, caplog: pytest.LogCaptureFixture, record: Any, key: str, name: str
 ) -> None:
-    qa = source(QA, "own.jsonl", QUESTION, QUESTION | record, QUESTION | record)
+    qa = source(QA, "own.jsonl", QUESTION, *(QUESTION | record | {"id": name} for name in "ab"))
     assert (len(qa.load()), qa.corpus()) == (3, None)
     sentence = (
         f"qa does not read the paragraphs under {key!r} of line 2 of {qa.config.path}; the task source {name} "
         "reads this format"
     )
     assert caplog.messages == [sentence] * bool(name)
-
-
-def test_without_a_place_to_read_from_it_asks_for_one() -> None:
-    with pytest.raises(TaskError, match="no data set is named; set path to a file or folder, or hub"):
-        QA().load()

@@ -122,12 +122,9 @@ def test_a_damaged_file_gets_one_sentence(tmp_path: Path, name: str, content: by
     assert "\n" not in str(error.value)
 
 
-def test_an_id_that_comes_twice_is_refused(records: Callable[..., str]) -> None:
+def test_an_id_that_comes_twice_is_refused_and_texts_are_as_utf_8_holds_them(records: Callable[..., str]) -> None:
     with pytest.raises(TaskError, match="has the id 'easy' of an earlier one"):
         tasks(records("rows.jsonl", ROWS[0], ROWS[0]), **NAMES, id="level")
-
-
-def test_texts_are_as_utf_8_holds_them(records: Callable[..., str]) -> None:
     (task,) = tasks(records("rows.jsonl", {"question": "caf\ud800", "answer": "x", "level": {"\ud800": 1}}), **NAMES)
     assert task.prompt == "caf?"
     assert task.metadata == {"level": {"?": 1}}

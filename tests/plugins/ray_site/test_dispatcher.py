@@ -74,7 +74,7 @@ async def until(condition: Callable[[], Any]) -> None:
         await asyncio.sleep(0)
 
 
-async def test_workers_share_the_episodes_and_play_those_of_a_task_together() -> None:
+async def test_workers_share_the_episodes_by_task_and_get_no_more_at_once_than_they_serve() -> None:
     crew = Crew()
     async with crew.dispatcher(3) as dispatcher:
         await dispatcher.load_weights({}, 4)
@@ -86,9 +86,6 @@ async def test_workers_share_the_episodes_and_play_those_of_a_task_together() ->
         assert dispatcher.tools == {"train": {"search": {"passages": 1}}}
         with pytest.raises(EngineError, match="version 5, but the workers serve 4"):
             await dispatcher.play(plans(1), lambda plan, trajectory: None, version=5)
-
-
-async def test_no_worker_gets_more_episodes_at_once_than_it_serves() -> None:
     gate = asyncio.Event()
     crew = Crew(lambda worker: setattr(worker, "gate", gate))
     async with crew.dispatcher(2, capacity=6) as dispatcher:
@@ -127,17 +124,9 @@ async def test_a_lost_worker_is_replaced_and_only_its_unfinished_episodes_are_pl
         assert crew.workers[2].jobs
 
 
-async def test_a_worker_that_does_not_answer_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SILENCE", 0.05)
-    crew = Crew(lambda worker: setattr(worker, "silent", worker.name == "worker 0"))
-    async with crew.dispatcher(2) as dispatcher:
-        finished = await played(dispatcher, plans(4))
-        assert "worker 0 under None" not in {one.reason for one in finished.values()}
-        assert crew.workers[0].killed
-        assert "has not answered" in crew.notes[0]
-
-
-async def test_a_worker_that_is_lost_while_it_starts_is_replaced_as_well() -> None:
+async def test_a_worker_that_is_lost_while_it_starts_or_does_not_answer_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The first one of a seat and a replacement; where there is no room, nobody waits for it three times."""
 
     def die(worker: FakeWorker) -> None:
@@ -155,6 +144,13 @@ async def test_a_worker_that_is_lost_while_it_starts_is_replaced_as_well() -> No
         with pytest.raises(EngineError, match=f"worker {attempts - 1} ended while it started: "):
             await crew.dispatcher(1).__aenter__()
         assert len(crew.workers) == attempts
+    monkeypatch.setattr(module, "SILENCE", 0.05)
+    crew = Crew(lambda worker: setattr(worker, "silent", worker.name == "worker 0"))
+    async with crew.dispatcher(2) as dispatcher:
+        finished = await played(dispatcher, plans(4))
+        assert "worker 0 under None" not in {one.reason for one in finished.values()}
+        assert crew.workers[0].killed
+        assert "has not answered" in crew.notes[0]
 
 
 async def test_where_the_weights_are_gone_the_rollout_ends_as_if_the_learner_was_lost() -> None:

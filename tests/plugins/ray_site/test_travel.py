@@ -39,13 +39,7 @@ from agent_r1_core.errors import PluginError, RunError
 from agent_r1_core.metrics.tally import tally
 from agent_r1_core.rollout import RolloutResult
 from agent_r1_core.runs import trajectory_file
-from agent_r1_core.runs.trajectory_file import (
-    read_trajectories,
-    row_groups,
-    table_of,
-    write_tables,
-    write_trajectories,
-)
+from agent_r1_core.runs.trajectory_file import read_trajectories, row_groups, table_of, write_tables, write_trajectories
 from agent_r1_core.testing import SiteContract, make_trajectory, random_group, tiny_model_folder
 from agent_r1_core.trajectory import CallRecord, EndStatus, Group, Trajectory
 
@@ -79,7 +73,9 @@ def spec(tmp_path: Path, file: Path) -> WorkerSpec:
     return sent
 
 
-def test_a_worker_makes_the_same_run_from_what_it_is_sent(spec: WorkerSpec, file: Path) -> None:
+def test_a_worker_makes_the_same_run_from_what_it_is_sent_unless_its_plugins_are_others(
+    spec: WorkerSpec, file: Path
+) -> None:
     file.write_text("raise SystemExit('another file of this name')")  # on the other machine
     (file.parent / "shown.jsonl").unlink()
     blueprint = spec.build()
@@ -91,9 +87,6 @@ def test_a_worker_makes_the_same_run_from_what_it_is_sent(spec: WorkerSpec, file
     assert blueprint.stages == ("train", "eval")
     assert [task.prompt for task in blueprint.examples.tasks] == ["0?"]
     assert blueprint.resolved.make("reward", blueprint.resolved.config.rewards[0]).name == "vowels"
-
-
-def test_a_worker_with_other_plugins_is_refused_by_name(spec: WorkerSpec) -> None:
     plugins = [one | {"version": "0.0.7"} if one["name"] == "calculator" else one for one in spec.plugins]
     with pytest.raises(PluginError, match=r"plugin 'calculator' has changed .* version 0.0.7 became .*; install the"):
         replace(spec, plugins=plugins).build()
@@ -136,7 +129,7 @@ def sent(trajectory: Trajectory) -> Trajectory:
     return again
 
 
-def test_one_that_is_read_or_changed_is_an_ordinary_trajectory() -> None:
+def test_one_that_is_read_or_changed_is_an_ordinary_trajectory_and_one_that_failed_stays_what_it_is() -> None:
     one, arrived = rich(), sent(rich())
     for name in ("total_reward", "versions", "tokens_by_version", "tokens", "action_tokens", "success", "id", "answer"):
         assert getattr(arrived, name) == getattr(one, name), name
@@ -155,6 +148,10 @@ def test_one_that_is_read_or_changed_is_an_ordinary_trajectory() -> None:
     assert replace(sent(one), sample=7).id == "task-0/7"
     with pytest.raises(AttributeError, match="tokenz"):
         sent(one).tokenz  # type: ignore[attr-defined]  # noqa: B018
+    failed, strange = make_trajectory(status=EndStatus.FAILED), make_trajectory()
+    strange.turns[0].info = {"function": lambda: 0}
+    assert packed(failed) is failed
+    assert packed(strange) is strange
 
 
 def test_what_is_in_the_store_is_sent_on_unread_and_fetched_by_who_looks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,13 +186,6 @@ def test_what_is_in_the_store_is_sent_on_unread_and_fetched_by_who_looks(monkeyp
     assert second == expected
     assert deepcopy(first) == rich(3)
     assert fetched == ["reference"]
-
-
-def test_one_that_failed_or_holds_more_than_data_stays_what_it_is() -> None:
-    failed, strange = make_trajectory(status=EndStatus.FAILED), make_trajectory()
-    strange.turns[0].info = {"function": lambda: 0}
-    assert packed(failed) is failed
-    assert packed(strange) is strange
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -51,14 +51,11 @@ def rewrite(run: Run, step: int, change: Callable[[Any], None]) -> None:
     write_trajectories(run.trajectory_file(step), step, trajectories)
 
 
-def test_a_step_repeats_bit_for_bit(run: Run, opened: Open) -> None:
+def test_a_step_repeats_bit_for_bit_and_the_learner_trains_from_the_records_alone(run: Run, opened: Open) -> None:
     (first,) = repeated(opened(run.path, 1))
     assert first == Repetition(1, played=6, episodes={}, update=[], weights="checkpoints/step_000001/policy")
     (one,) = repeated(opened(run.path, 2), sample=4)
     assert one == Repetition(2, played=1)
-
-
-def test_the_learner_trains_from_the_records_of_all_steps_alone(run: Run, opened: Open) -> None:
     steps = repeated(opened(run.path, 1), 1, 2, play=False)
     assert all(step.equal and step.played is None for step in steps)
     assert [step.weights for step in steps] == [f"checkpoints/step_00000{step}/policy" for step in (1, 2)]
@@ -91,7 +88,7 @@ def test_an_edited_record_is_found(copied: Run, opened: Open) -> None:
 
 
 @pytest.mark.slow
-def test_an_edited_reward_and_log_prob_are_found(copied: Run, opened: Open) -> None:
+def test_an_edited_reward_and_log_prob_and_another_seed_are_found(copied: Run, opened: Open) -> None:
     def edit(trajectory: Any) -> None:
         trajectory.reward = 7.0
         trajectory.segments[0].logprobs[-1] -= 0.25
@@ -101,10 +98,6 @@ def test_an_edited_reward_and_log_prob_are_found(copied: Run, opened: Open) -> N
     logprobs, reward = found.episodes[0]
     assert logprobs == "other log-probs at 1 tokens, by 0.25 at most"
     assert reward.startswith("reward 7.0 became 0.")
-
-
-@pytest.mark.slow
-def test_another_seed_is_found(copied: Run, opened: Open) -> None:
     config = copied.path / "config.yaml"
     config.write_text(config.read_text().replace("\nseed: 0\n", "\nseed: 1\n"))
     (found,) = repeated(opened(copied.path, 2))

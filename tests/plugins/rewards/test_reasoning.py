@@ -1,7 +1,8 @@
-"""The rewards that see the reasoning: their scores turn by turn, and the error rate of the rule of invented names."""
+"""The rewards that see the reasoning: their scores, the error rate of the rule of invented names, what they ask."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,13 @@ import pytest
 import yaml
 from agent_r1_rewards.names import names_of, unread
 from agent_r1_rewards.reasoning import Grounded, NewQuery, SupportedAnswer
+from agent_r1_rewards.thoughts import ThoughtEffect
 from agent_r1_rewards.words import lines_of, words_of
 
-from agent_r1_core import CallRecord, Message, NotedScore, Trajectory
+from agent_r1_core import CallRecord, Message, NotedScore, Trajectory, train
 from agent_r1_core.config import load_config
+from agent_r1_core.contracts.reward import SamplingPolicy
+from agent_r1_core.errors import ConfigError
 from agent_r1_core.testing import RewardContract, make_trajectory
 from agent_r1_core.training.notices import catalogue_of
 
@@ -75,7 +79,7 @@ def grounded(trajectory: Trajectory) -> list[float]:
     return [float(Grounded().score_turn(turn, trajectory)) for turn in trajectory.turns]
 
 
-def test_a_name_is_invented_until_something_was_read_that_holds_it() -> None:
+def test_a_name_is_invented_until_something_was_read_that_holds_it_and_a_run_knows_its_numbers() -> None:
     found = "Mira\nMira is a film by Jan Tavelo, born in Oslo in 1,950."
     trajectory = episode(
         ("The director of Mira is Jan Tavelo.", "Mira", found),
@@ -88,9 +92,6 @@ def test_a_name_is_invented_until_something_was_read_that_holds_it() -> None:
     assert score.note == {"invented": ["bergen", "rome"], "share": 2 / 5, "said": 5}
     many = episode((", ".join(f"X{name}" for name in "abcdefgh"), None, ""))
     assert grounded(many) == [-1.0]
-
-
-def test_a_run_knows_what_the_numbers_of_a_reward_mean() -> None:
     catalogue = catalogue_of(load_config("default", ["rewards=[exact_match, {name: grounded, weight: 0}]"]))
     assert not catalogue.undeclared(["reward/grounded", "reward/grounded/share", "reward/grounded/said"])
 
@@ -142,3 +143,58 @@ def test_a_query_pays_unless_the_episode_has_made_it_before() -> None:
     retried = episode(("", "Mira", ""), ("", "Mira", ""))
     retried.turns[0].calls = [CallRecord("search", {"query": "Mira"}, "time-out")]
     assert NewQuery().score_turn(retried.turns[1], retried) == 0.25
+
+
+def said(*texts: str) -> Trajectory:
+    return make_trajectory([([ord(" ")], [ord(one) for one in text]) for text in texts])
+
+
+class TestThoughtEffect(RewardContract):
+    component = ThoughtEffect
+    cases = ((said("<think>red</think>left"), 0.0), (said("left"), 0.0))
+
+
+def decode(ids: Sequence[int]) -> str:
+    return "".join(map(chr, ids))
+
+
+async def obedient(families: Sequence[Any]) -> list[list[list[float]]]:
+    """Finds an action likely, -1 a token, whose first letter its thought holds; else -1.5 and after no thought -3."""
+
+    def score(prompt: list[int], action: list[int]) -> float:
+        thought = decode(prompt).rpartition("<think>")[2].partition("</think>")[0]
+        return len(action) * (-1.0 if chr(action[0]) in thought else -1.5 if thought else -3.0)
+
+    return [[[score(prompt, action) for prompt in prompts] for action in actions] for prompts, actions in families]
+
+
+def test_it_pays_for_thoughts_that_decide() -> None:
+    reward = ThoughtEffect(ThoughtEffect.Config(most=2.0))
+    reward.connect_policy(SamplingPolicy(obedient, decode))
+    episodes = [
+        said("<think>left</think>left", "<think>red</think>right"),
+        said("<think>right</think>right"),
+        said("left"),
+        said("<think>blue</think>up"),
+    ]
+    scores = asyncio.run(reward.score_group(episodes))
+    assert [round(score, 3) for score in scores] == [0.125, 0.25, 0.0, 0.25]
+    assert [getattr(score, "note", {}).get("nats") for score in scores] == [0.25, 0.5, None, 0.5]
+    (alone,) = asyncio.run(reward.score_group(episodes[:1]))
+    assert alone == 1.0, "an empty thought is all that there is to compare with"
+
+
+def test_a_run_asks_the_learner(tmp_path: Path) -> None:
+    keys = ["training.tasks_per_step=2", "training.samples_per_task=4", "training.steps=1", "threads=1"]
+    keys += ["evaluation={every: 0, at_start: false, at_end: false}", f"run.dir={tmp_path}", "checkpoint.best=null"]
+    (line,) = train("default", [*keys, "rewards=[exact_match, {name: thought_effect, weight: 0}]"]).metrics()
+    assert 0 < line["reward/thought_effect"] <= 1
+    assert line["reward/thought_effect/nats"] > 0
+
+
+@pytest.mark.parametrize(
+    ("key", "option"), [("training.max_staleness=1", "max_staleness"), ("algorithm=dapo", "extra_rollouts")]
+)
+def test_a_learner_that_is_busy_cannot_be_asked(key: str, option: str) -> None:
+    with pytest.raises(ConfigError, match=f"training.{option}.* must be 0: the reward thought_effect asks the policy"):
+        load_config("default", ["rewards=[exact_match, thought_effect]", key])

@@ -14,12 +14,13 @@ from agent_r1_core.testing import RewardContract, make_task, make_trajectory
 TWO = make_task(answers=("2", "two"))
 RIGHT = make_trajectory(task=TWO, answer="Two.")
 WRONG = make_trajectory(task=TWO, answer="3")
+NONE = make_trajectory(task=TWO, answer=None, status=EndStatus.TRUNCATED)
 NUMBER = make_task(answers=("2",))
 
 
 class TestAnswers(RewardContract):
     components = (ExactMatch, F1)
-    cases = ((RIGHT, 1.0), (WRONG, 0.0))
+    cases = ((RIGHT, 1.0), (WRONG, 0.0), (NONE, 0.0))
 
 
 class TestForms(RewardContract):
@@ -28,8 +29,12 @@ class TestForms(RewardContract):
 
 class TestNumericMatch(RewardContract):
     component = NumericMatch
-    cases = ((make_trajectory(task=NUMBER, answer="$2.00"), 1.0), (make_trajectory(task=NUMBER, answer="two"), 0.0))
-    examples = (make_trajectory(task=NUMBER, answer=""), make_trajectory(task=NUMBER, answer=None))
+    cases = (
+        (make_trajectory(task=NUMBER, answer="$2.00"), 1.0),
+        (make_trajectory(task=NUMBER, answer="two"), 0.0),
+        (make_trajectory(task=NUMBER, answer=None), 0.0),
+    )
+    examples = (make_trajectory(task=NUMBER, answer=""),)
 
 
 class TestSupportingTitles(RewardContract):
@@ -61,13 +66,6 @@ def episode(*notes: list[Noted], answer: str | None = "Paris", accepted: tuple[s
         turn.calls = [one for one in noted if isinstance(one, CallRecord)]
         turn.errors = [one for one in noted if isinstance(one, str)]
     return trajectory
-
-
-def test_an_episode_without_an_answer_earns_nothing() -> None:
-    cut = episode(answer=None)
-    cut.status = EndStatus.TRUNCATED
-    assert ExactMatch().score(cut) == F1().score(cut) == 0.0
-    assert NumericMatch().score(episode(answer=None, accepted=("4",))) == 0.0
 
 
 @pytest.mark.parametrize("reward", [ExactMatch(), F1(), NumericMatch(), ExactMatchWithFormat()])
@@ -157,22 +155,19 @@ def search(*results: str, path: Any = ("Mira", "Tavelo"), query: Any = "Mira") -
     return [SupportingTitles().score_turn(turn, trajectory) for turn in trajectory.turns]
 
 
-def test_a_supporting_passage_pays_once_and_also_in_the_last_turn() -> None:
+def test_a_supporting_passage_pays_once_and_a_title_that_the_policy_wrote_itself_nothing() -> None:
     assert search(FOUND, FOUND, "<information>Tavelo\nTavelo is a person.</information>") == [0.5, 0.0, 0.5]
     assert search("No passage found.", "Tavelo\nTavelo is a person.\n\n" + FOUND) == [0.0, 1.0]
     assert search("The director is Tavelo.") == [0.0], "one stood in the prompt, one is only mentioned"
     for path in (None, [], "Mira"):
         with pytest.raises(ValueError, match=r"names no supporting passages in metadata\['path'\]; use tasks that do"):
             search(FOUND, path=path)
-
-
-def test_a_title_that_the_policy_wrote_itself_pays_nothing() -> None:
     for query in ("a\nTavelo\nb", ["a\nTavelo\nb"], {"k": "a\nTavelo"}):
         assert search('Results for "a\nTavelo\nb":\nNo passage found.', query=query) == [0.0]
     assert search("Tavelo\nTavelo is a person.", query="Tavelo") == [0.5]
 
 
-def test_a_title_in_a_sentence_about_the_policys_own_mistake_pays_nothing() -> None:
+def test_a_title_in_a_sentence_about_a_mistake_or_that_an_earlier_turn_showed_pays_nothing() -> None:
     """The name of a tool that there is not, or of a call without arguments, may hold lines, too."""
     trajectory = make_trajectory([((1,), (2,))], task=make_task(metadata={"path": ["Tavelo"]}))
     (turn,) = trajectory.turns
@@ -181,9 +176,6 @@ def test_a_title_in_a_sentence_about_the_policys_own_mistake_pays_nothing() -> N
     for errors, calls, score in (([], [], 1.0), (["the call of x\nTavelo\ny is wrong"], [], 0.0), ([], [unknown], 0.0)):
         turn.errors, turn.calls = errors, calls
         assert SupportingTitles().score_turn(turn, trajectory) == score
-
-
-def test_a_title_that_an_earlier_turn_showed_or_echoed_pays_no_second_time() -> None:
     trajectory = make_trajectory([((1,), (2,))] * 3, task=make_task(metadata={"path": ["Mira", "Tavelo"]}))
     first, second, third = trajectory.turns
     second.observation = [{"role": "tool", "content": FOUND}]

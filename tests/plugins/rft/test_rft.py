@@ -41,7 +41,7 @@ def kept(*trajectories: Trajectory, **options: Any) -> list[int]:
     return [one.sample for chosen in RFT(RFT.Config(**options)).filter([lost, group]) for one in chosen.trajectories]
 
 
-def test_a_success_is_a_return_of_one_or_what_the_environment_says() -> None:
+def test_a_success_is_a_return_of_one_or_what_the_environment_says_and_is_counted() -> None:
     returns = [played(0, 0.99), played(1, 1.0), played(2, 0.7, turn_rewards=(0.1, 0.2)), played(3, 1.4)]
     assert kept(*returns) == [1, 2, 3]
     assert kept(*returns, success_at=1.2) == [3]
@@ -49,9 +49,6 @@ def test_a_success_is_a_return_of_one_or_what_the_environment_says() -> None:
     assert kept(*judged) == [1, 2]
     assert kept(*judged, success_at=1.0) == [0, 2], "a bound of one's own counts instead"
     assert kept(played(0, 1.0, status=EndStatus.FAILED), played(1, 1.0)) == [1]
-
-
-def test_the_successes_that_are_left_are_counted() -> None:
     groups, algorithm = [Group(make_task(), [played(k, k % 2) for k in range(4)])], RFT()
     assert algorithm.filter_metrics(groups, algorithm.filter(groups)) == {"succeeded": 2, "kept": 2}
 

@@ -94,12 +94,9 @@ def untimed(lines: Any) -> list[dict[str, float]]:
     return [{k: v for k, v in line.items() if "time/" not in k and "seconds" not in k} for line in lines]
 
 
-def test_demonstrations_that_do_not_end_their_episode_are_left_out_with_a_sentence(tmp_path: Path) -> None:
+def test_demonstrations_there_must_be_and_they_must_end_their_episode(tmp_path: Path) -> None:
     with pytest.raises(EpisodeError, match=r"all 4 episodes failed .* ends after 2 actions, and the episode goes on"):
         learn(tmp_path, "run.name=wrong", wrong=True)
-
-
-def test_tasks_without_demonstrations_are_refused_before_anything_is_played(tmp_path: Path) -> None:
     keys = ["algorithm=sft", "training.samples_per_task=1", f"run.dir={tmp_path}"]
     with pytest.raises(ConfigError, match=r"the algorithm sft learns from demonstrations, and task \S+ of tasks.train"):
         train("calculator", [*QUIET, *keys])

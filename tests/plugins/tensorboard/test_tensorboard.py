@@ -29,15 +29,16 @@ def tracker(directory: Path, resumed_at: int | None = None) -> TensorBoard:
     return opened
 
 
-def test_metrics_become_curves_and_are_there_before_the_end(tmp_path: Path) -> None:
+def test_metrics_become_curves_that_a_resume_replaces_and_trajectories_text(tmp_path: Path) -> None:
     board = tracker(tmp_path)
     for step in (1, 2):
         board.log(step, {"reward/mean": step / 2})
     assert [(event.step, event.value) for event in read(tmp_path).Scalars("reward/mean")] == [(1, 0.5), (2, 1.0)]
     board.close()
-
-
-def test_trajectories_and_the_configuration_become_text(tmp_path: Path) -> None:
+    board = tracker(tmp_path, resumed_at=1)
+    board.log(2, {"reward/mean": 7.0})
+    board.close()
+    assert [(event.step, event.value) for event in read(tmp_path).Scalars("reward/mean")] == [(1, 0.5), (2, 7.0)]
     board = tracker(tmp_path)
     board.log_trajectories(3, [make_trajectory(texts=["search <Lyon>", "it is *Paris*"], answer="Paris", reward=1.0)])
     board.close()
@@ -46,15 +47,6 @@ def test_trajectories_and_the_configuration_become_text(tmp_path: Path) -> None:
     assert "task/0: reward 1, terminated, answer 'Paris'" in text
     assert "    [assistant] it is *Paris*" in text
     assert '"seed": 7' in events.Tensors("config/text_summary")[0].tensor_proto.string_val[0].decode()
-
-
-def test_a_resumed_run_hides_what_it_redoes(tmp_path: Path) -> None:
-    for resumed_at, steps, value in ((None, (1, 2, 3), 0.0), (2, (3,), 1.0)):
-        board = tracker(tmp_path, resumed_at)
-        for step in steps:
-            board.log(step, {"reward/mean": value})
-        board.close()
-    assert [(event.step, event.value) for event in read(tmp_path).Scalars("reward/mean")] == [(1, 0), (2, 0), (3, 1)]
 
 
 def test_a_missing_package_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

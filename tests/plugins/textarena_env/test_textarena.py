@@ -106,7 +106,7 @@ def test_games_in_threads_of_their_own_are_the_same_games() -> None:
     assert [found[seed] for seed in range(8)] == alone
 
 
-def test_a_player_reads_the_rules_once_and_never_its_own_moves() -> None:
+def test_a_player_reads_the_rules_once_and_whoever_wins_takes_what_the_other_loses() -> None:
     env, first = begun("Nim-v0", opponent="self")
     assert text(first).startswith("Welcome to Nim, Player 0!")
     second = env.step(Action("<think>[1 1]?</think>[2 3]")).observation
@@ -120,9 +120,10 @@ def test_a_player_reads_the_rules_once_and_never_its_own_moves() -> None:
     assert text(third).count("Current Pile") == 1, "an older board is outdated"
     _, shown = begun("Nim-v0", opponent="self", show=["prompt", "board"], rules="Player {player}, take.")
     assert text(shown) == "Player 0, take.\nCurrent Pile:\n  pile 0: 3\n  pile 1: 4\n  pile 2: 5"
-
-
-def test_whoever_wins_takes_what_the_other_loses() -> None:
+    # In Kuhn poker the game calls that one Player 1.
+    games = list(steps("KuhnPoker-v0", opponent="self"))
+    assert (games[0][0].player, "You are Player 1" in text(games[0][0])) == (0, True)
+    assert {seen.player for seen, _ in games} == {0, 1}
     *_, (_, last) = steps("Nim-v0", opponent="self", seed=1)
     assert last is not None
     assert (last.reward, last.success, last.info["result"]) == (1.0, True, "Player 0 took the last object(s)!")
@@ -130,14 +131,12 @@ def test_whoever_wins_takes_what_the_other_loses() -> None:
     assert (other.reward, other.success, other.info["first_won"], other.info["drawn"]) == (-1.0, False, 1, 0)
 
 
-def test_player_0_is_who_acts_first() -> None:
-    """In Kuhn poker the game calls that one Player 1."""
-    games = list(steps("KuhnPoker-v0", opponent="self"))
-    assert (games[0][0].player, "You are Player 1" in text(games[0][0])) == (0, True)
-    assert {seen.player for seen, _ in games} == {0, 1}
-
-
-def test_the_policys_seat_alternates_with_the_tasks_seed() -> None:
+def test_a_function_may_play_the_others_and_the_policys_seat_alternates_with_the_tasks_seed() -> None:
+    env, seen = begun("TicTacToe-v0", seed=1, opponent="agent_r1_textarena.moves:random_move")
+    assert text(seen) == text(begun("TicTacToe-v0", seed=1, opponent="random")[1])
+    assert TextArena.programs(env.config) == {"opponent": "function agent_r1_textarena.moves:random_move"}
+    assert TextArena.frozen_model(env.config) is None
+    assert TextArena.frozen_model(TextArenaConfig(id="Nim-v0", opponent="runs/first")) == "runs/first"
     for opponent in ("random", "start"):
         seats = [begun("TicTacToe-v0", seed=seed, opponent=opponent)[1] for seed in range(4)]
         if opponent == "random":
@@ -147,15 +146,7 @@ def test_the_policys_seat_alternates_with_the_tasks_seed() -> None:
             assert [(seen.player, seen.frozen) for seen in seats] == [(0, False), (1, True)] * 2
 
 
-def test_a_function_may_play_the_others() -> None:
-    env, seen = begun("TicTacToe-v0", seed=1, opponent="agent_r1_textarena.moves:random_move")
-    assert text(seen) == text(begun("TicTacToe-v0", seed=1, opponent="random")[1])
-    assert TextArena.programs(env.config) == {"opponent": "function agent_r1_textarena.moves:random_move"}
-    assert TextArena.frozen_model(env.config) is None
-    assert TextArena.frozen_model(TextArenaConfig(id="Nim-v0", opponent="runs/first")) == "runs/first"
-
-
-def test_one_invalid_action_is_answered_and_the_second_loses() -> None:
+def test_one_invalid_action_is_answered_the_second_loses_and_a_part_of_a_solo_reward_is_kept() -> None:
     env, _ = begun("TicTacToe-v0", opponent="self")
     once = env.step(Action("the middle"))
     assert (once.terminated, once.observation.player, once.info["illegal"], len(once.errors)) == (False, 0, 1, 1)
@@ -166,6 +157,11 @@ def test_one_invalid_action_is_answered_and_the_second_loses() -> None:
     assert env.step(Action("the middle")).reward == -0.25
     follows = env.step(Action("[4]"))
     assert (follows.observation.player, follows.reward) == (1, 0.0)
+    assert lose("Countdown-v0").reward == -1.0
+    assert lose("Countdown-v0", invalid_reward=-0.25).reward == -0.25
+    assert 0 < lose("GuessTheNumber-v0", "[3]").reward < 1
+    lost = lose("GuessTheNumber-v0", "[3]", invalid_reward=0)
+    assert (lost.reward, lost.success) == (0.0, False)
 
 
 def lose(name: str, first: str = "nothing", **options: Any) -> Step:
@@ -177,26 +173,10 @@ def lose(name: str, first: str = "nothing", **options: Any) -> Step:
     raise AssertionError("the game goes on")
 
 
-def test_a_reward_that_is_text_is_an_invalid_action() -> None:
-    assert lose("Countdown-v0").reward == -1.0
-    assert lose("Countdown-v0", invalid_reward=-0.25).reward == -0.25
-
-
-def test_a_part_of_a_solo_reward_is_kept_unless_the_recipe_says_otherwise() -> None:
-    assert 0 < lose("GuessTheNumber-v0", "[3]").reward < 1
-    lost = lose("GuessTheNumber-v0", "[3]", invalid_reward=0)
-    assert (lost.reward, lost.success) == (0.0, False)
-
-
-@pytest.mark.parametrize("name", ["Wordle-v0-hardcore", "TwentyQuestions-v0", "MarketEntryGame-v0", "BabyAiText-v0"])
-def test_a_game_that_cannot_be_played_is_refused_by_name(name: str) -> None:
-    sentence = TextArena.unavailable(TextArenaConfig(id=name))
-    assert sentence is not None
-    assert name in sentence
+def test_games_that_cannot_be_played_here_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("Wordle-v0-hardcore", "TwentyQuestions-v0", "MarketEntryGame-v0", "BabyAiText-v0"):
+        assert name in str(TextArena.unavailable(TextArenaConfig(id=name)))
     assert TextArena.unavailable(TextArenaConfig(id="Nim-v0")) is None
-
-
-def test_games_that_need_a_newer_python_are_refused_on_older_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.version_info", (3, 11, 9))
     assert "Python 3.12" in str(refusal("Chess-v0"))
     monkeypatch.setattr("sys.version_info", (3, 12, 0))

@@ -71,11 +71,8 @@ def test_a_run_is_measured_against_the_model_that_it_began_with(tmp_path: Path) 
         evaluate(EvaluationPlan(resolved.replace({"env.opponent": "start"})))
 
 
-def test_a_solo_game_trains(tmp_path: Path) -> None:
+def test_a_solo_game_trains_and_an_opponent_with_other_ids_is_refused(tmp_path: Path) -> None:
     run = trained(tmp_path, "solo", "id: GuessTheNumber-v0, show: [message, admin], max_turns: 4, max_tokens: 600")
     assert run.metrics()[-1]["rollout/failed"] == 0
-
-
-def test_an_opponent_with_other_ids_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="reads other ids"):
         trained(tmp_path, "other", f"{TALK}, opponent: tiny")

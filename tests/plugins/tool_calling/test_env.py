@@ -96,16 +96,12 @@ def test_the_state_is_what_the_tools_have_told_in_any_order() -> None:
 CALL = '<tool_call>{"name": "lookup", "arguments": {"name": "Karimo"}}</tool_call>'
 
 
-def test_the_default_prompt_tells_how_to_call_and_answer():
+def test_the_prompt_tells_how_to_call_and_answer_unless_the_recipe_sets_it_and_the_tasks_own_is_kept():
+    asked = {"role": "user", "content": "Where?"}
     system, user = opening(make())
-    assert system["role"] == "system"
+    assert (system["role"], user) == ("system", asked)
     assert "<tool_call>" in system["content"]
     assert "<answer>" in system["content"]
-    assert user == {"role": "user", "content": "Where?"}
-
-
-def test_the_recipe_may_set_the_prompt_and_the_tasks_own_is_kept():
-    asked = {"role": "user", "content": "Where?"}
     assert opening(make(system_prompt="")) == [asked]
     assert opening(make(system_prompt="Be brief."), [asked]) == [{"role": "system", "content": "Be brief."}, asked]
     task = [{"role": "system", "content": "You are kind."}, asked]
@@ -171,14 +167,11 @@ def test_search_tags_reach_the_only_tool():
     assert message["content"].startswith("<information>Tavelo.")
 
 
-def test_an_action_of_nothing_but_errors_is_not_answered_at_any_length():
+def test_an_action_of_nothing_but_errors_or_too_many_calls_is_answered_within_bounds():
     made = step(make(max_calls=2), "<tool_call></tool_call>" * 5000)
     assert len(made.errors) == 5000
     texts = [message["content"] for message in made.observation.messages]
     assert texts[2:] == ["Error: 4998 more errors are not shown."]
-
-
-def test_more_calls_than_an_action_may_make_are_not_run_and_said_so():
     made = step(make(max_calls=2), "\n".join([CALL] * 5))
     assert [call.error for call in made.calls] == [None, None]
     assert made.errors == ["5 calls at once are too many; only the first 2 were run"]

@@ -38,18 +38,20 @@ def hermes() -> Hermes:
     return Hermes()
 
 
-def test_a_call_is_written_as_models_write_it(hermes):
+def test_calls_are_written_as_models_write_them_keep_their_order_and_an_unclosed_one_hides_none(hermes):
     assert hermes.render_call(ToolCall("wiki_search", {"query": "Karimo"})) == (
         '<tool_call>\n{"name": "wiki_search", "arguments": {"query": "Karimo"}}\n</tool_call>'
     )
-
-
-def test_several_calls_keep_their_order(hermes):
     calls = [ToolCall("a", {"x": 1}), ToolCall("b", {"y": 2}), ToolCall("a", {"x": 3})]
     parsed = hermes.parse("\n".join(hermes.render_call(call) for call in calls))
     assert (parsed.calls, parsed.errors) == (calls, [])
     parsed = hermes.parse('<tool_call>{"name": "a", "arguments": "{\\"x\\": 1}"}</tool_call>')
     assert parsed.calls == [ToolCall("a", {"x": 1})], "arguments may be JSON in a string"
+    parsed = hermes.parse('<tool_call>{"name": <tool_call>{"name": "a", "arguments": {}}</tool_call>')
+    assert parsed.calls == [ToolCall("a", {})]
+    assert parsed.errors == ["a tool call is not closed; end it with </tool_call>"]
+    parsed = hermes.parse('<think>maybe <tool_call>{"name": "a", "arguments": {}}</tool_call></think>I know it.')
+    assert (parsed.calls, parsed.errors) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -69,14 +71,6 @@ def test_a_malformed_call_is_one_error(form, text, sentence):
     parsed = form().parse(text)
     assert (parsed.calls, len(parsed.errors)) == ([], 1)
     assert sentence in parsed.errors[0]
-
-
-def test_an_unclosed_call_hides_no_closed_one_and_thoughts_are_not_calls(hermes):
-    parsed = hermes.parse('<tool_call>{"name": <tool_call>{"name": "a", "arguments": {}}</tool_call>')
-    assert parsed.calls == [ToolCall("a", {})]
-    assert parsed.errors == ["a tool call is not closed; end it with </tool_call>"]
-    parsed = hermes.parse('<think>maybe <tool_call>{"name": "a", "arguments": {}}</tool_call></think>I know it.')
-    assert (parsed.calls, parsed.errors) == ([], [])
 
 
 def schema(name: str, **properties: Any) -> dict[str, Any]:

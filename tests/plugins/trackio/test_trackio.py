@@ -70,18 +70,16 @@ def test_a_resumed_run_replaces_what_it_redoes(tmp_path: Path) -> None:
     assert len(rows(database, "SELECT DISTINCT run_id FROM metrics")) == 1
 
 
-def test_two_runs_of_one_process_keep_to_their_own_folders(tmp_path: Path) -> None:
-    for name, value in (("a", 1.0), ("b", 2.0)):
-        track(tmp_path / name, (1, value))
-    for name, value in (("a", 1.0), ("b", 2.0)):
-        assert curve(tmp_path / name / "trackio" / "agent-r1.db") == [(1, value)]
-
-
-def test_a_folder_may_be_shared_and_a_server_is_never_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_keep_to_their_own_folders_or_to_a_shared_one_and_ask_no_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TRACKIO_SPACE_ID", "someone/space")
     monkeypatch.setenv("TRACKIO_SERVER_URL", "http://127.0.0.1:9")
+    track(tmp_path / "a", (1, 1.0))
+    track(tmp_path / "b", (1, 2.0))
     track(tmp_path / "run", (1, 3.0), directory=str(tmp_path / "shared"), project="mine")
-    assert curve(tmp_path / "shared" / "mine.db") == [(1, 3.0)]
+    databases = (tmp_path / "a/trackio/agent-r1.db", tmp_path / "b/trackio/agent-r1.db", tmp_path / "shared/mine.db")
+    assert [curve(database) for database in databases] == [[(1, 1.0)], [(1, 2.0)], [(1, 3.0)]]
     assert os.environ["TRACKIO_SPACE_ID"] == "someone/space"
     assert "TRACKIO_DIR" not in os.environ
 

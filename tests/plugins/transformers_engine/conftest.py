@@ -32,24 +32,14 @@ SIZES = {
     "eos_token_id": None,
     "pad_token_id": None,
 }
+ROPE = {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "original_max_position_embeddings": 64}
+ROPE |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen2": ("Qwen2", {"num_key_value_heads": 2, "tie_word_embeddings": True}),
     "qwen2_untied": ("Qwen2", {"num_key_value_heads": 4, "tie_word_embeddings": False}),
     "qwen3": ("Qwen3", {"num_key_value_heads": 1, "head_dim": 16}),
     "llama": ("Llama", {"num_key_value_heads": 2, "attention_bias": True}),
-    "llama3": (
-        "Llama",
-        {
-            "rope_parameters": {
-                "rope_type": "llama3",
-                "rope_theta": 10000.0,
-                "factor": 8.0,
-                "low_freq_factor": 1.0,
-                "high_freq_factor": 4.0,
-                "original_max_position_embeddings": 64,
-            }
-        },
-    ),
+    "llama3": ("Llama", {"rope_parameters": ROPE}),
     "gpt_neox": ("GPTNeoX", {"rotary_pct": 0.5}),
     "gpt2": ("GPT2", {}),
     "gemma": ("Gemma", {"num_key_value_heads": 1, "head_dim": 8}),

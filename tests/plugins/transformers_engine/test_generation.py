@@ -80,8 +80,10 @@ async def test_a_model_that_keeps_something_else_is_read_anew_and_says_so(kind, 
     assert f"keeps no cache for {type(module).__name__}" in said[0]
 
 
-@pytest.mark.parametrize("kind", KEPT)
-@pytest.mark.parametrize("temperature", [1.0, 0.6, 0.0])
+@pytest.mark.parametrize(
+    ("kind", "temperature"),
+    [*((kind, 0.6) for kind in KEPT), *((kind, other) for kind in ("qwen2", "gpt2") for other in (1.0, 0.0))],
+)
 async def test_log_probs_equal_a_full_forward_pass(kind, temperature, model, serving, prompts, agree):
     contexts = prompts
     async with serving(kind) as engine:
@@ -273,17 +275,14 @@ async def test_what_all_requests_begin_with_is_read_once(kind, dtype, model, ser
         assert len(looks) == 6 * 3, "as soon as the stranger has left, every layer looks at the system prompt once"
 
 
-async def test_release_drops_what_an_episode_kept(serving, prompts):
+async def test_the_memory_of_an_episode_is_dropped_with_it_and_serves_those_that_were_begun(serving, prompts):
     async with serving() as engine:
         await engine.generate(make_request(prompts[1], 3, 0, episode="one"))
         await engine.release("one")
         await engine.release("never seen")
         await engine.generate(make_request(prompts[1], 3, 0, episode="one"))
         assert engine.statistics["reused"] == 0
-
-
-async def test_episodes_that_were_begun_go_before_new_ones(serving):
-    """Else new ones would take the places of those that wait for a tool, and all would read again."""
+    # Else new ones would take the places of those that wait for a tool, and all would read again.
     requests = [make_request(ids, 4, episode=str(ids)) for ids in drawn(8, *[30] * 8)]
     begun, new = requests[:2], requests[2:]
     async with serving(max_episodes=2) as engine:

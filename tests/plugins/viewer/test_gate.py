@@ -121,7 +121,7 @@ def test_what_a_reader_keeps_beside_a_run_is_not_in_it_and_moves_with_it(copied:
     assert not list((state_dir() / "remarks").iterdir())
 
 
-def test_names_of_this_machine_are_served_and_other_names_are_refused(home: Path) -> None:
+def test_names_of_this_machine_are_served_other_names_are_refused_and_nothing_can_be_sent(home: Path) -> None:
     ours = {"localhost": 80, "localhost:9000": 9000, "127.0.0.1:80": 80, "[::1]:8700": 8700, "LOCALHOST": 80}
     with client(home, cookies={}) as asked:
         for host, port in ours.items():
@@ -134,9 +134,6 @@ def test_names_of_this_machine_are_served_and_other_names_are_refused(home: Path
                     answer = asked.get(path, headers=hosts)
                     assert (answer.status_code, "localhost" in answer.json()["error"]) == (403, True)
                     assert answer.headers["content-security-policy"].startswith("default-src 'none';")
-
-
-def test_nothing_can_be_sent(home: Path) -> None:
     with client(home, cookies={}) as asked:
         assert asked.head("/").status_code == 200
         for method in ("POST", "PUT", "DELETE", "OPTIONS", "PATCH"):
@@ -146,7 +143,7 @@ def test_nothing_can_be_sent(home: Path) -> None:
                 assert answer.json() == {"error": "This viewer only shows; ask it with GET."}
 
 
-def test_the_policy_allows_the_import_map_and_no_other_code(home: Path) -> None:
+def test_the_policy_allows_the_import_map_alone_and_static_files_are_compressed_and_remembered(home: Path) -> None:
     with client(home) as asked:
         page = asked.get("/")
         policy = page.headers["content-security-policy"]
@@ -169,9 +166,6 @@ def test_the_policy_allows_the_import_map_and_no_other_code(home: Path) -> None:
                     **dict.fromkeys(("cross-origin-resource-policy", "cross-origin-opener-policy"), "same-origin"),
                 }.items()
             )
-
-
-def test_static_files_are_compressed_and_remembered_and_nothing_else_is_served(home: Path) -> None:
     with client(home) as asked:
         for way, encoding in (("identity", None), ("gzip", "gzip")):
             file = asked.get("/static/style.css", headers={"accept-encoding": way})

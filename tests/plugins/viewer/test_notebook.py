@@ -37,7 +37,9 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run
 
 
-def test_curves_in_a_terminal_have_their_range_and_their_end(small: Run, other: Run) -> None:
+def test_curves_in_a_terminal_have_their_range_and_a_name_that_is_none_gets_those_that_are_near(
+    small: Run, other: Run, tmp_path: Path
+) -> None:
     rewards = [line["reward/mean"] for line in small.metrics()]
     (line,) = repr(plot(small)).splitlines()
     assert line.startswith("reward/mean  ")
@@ -46,9 +48,6 @@ def test_curves_in_a_terminal_have_their_range_and_their_end(small: Run, other: 
     assert lines[0] == "own/metric  small   ▁▁▁  1, 1 in step 3"
     assert lines[1] == "own/metric  small   not recorded"
     assert lines[2] == "reward/mean  small  ▁ █  0.5 to 2, 2 in step 3"
-
-
-def test_a_name_that_the_run_has_not_gets_those_that_are_near(small: Run, other: Run, tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"^run small has no metric 'reward/meen'; near it are reward/mean"):
         plot(small, "reward/mean", "reward/meen")
     with pytest.raises(RunError, match=r"^run small has no metric 'OWN'; near it are own/metric$"):

@@ -152,8 +152,14 @@ def texts(folder: Path, model: Any, decoder: Any = None, added: Any = None) -> T
     return TokenTexts.read(folder)
 
 
-def test_other_kinds_of_vocabulary_are_read(tmp_path: Path) -> None:
-    """SentencePiece writes spaces and bytes, a unigram model lists its pieces, WordPiece marks what goes on."""
+def test_what_is_no_tokenizer_is_one_sentence_and_other_kinds_of_vocabulary_are_read(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="cannot be read"):
+        TokenTexts.read(tmp_path)
+    for text in ("{", "[]", '{"model": {}}', '{"model": {"vocab": {"a": "b"}}}', '{"model": {"vocab": 3}}', "\udcff"):
+        (tmp_path / "tokenizer.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+        with pytest.raises(RunError, match="is no tokenizer"):
+            TokenTexts.read(tmp_path)
+    # SentencePiece writes spaces and bytes, a unigram model lists its pieces, WordPiece marks what goes on.
     spaces = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
     found = texts(
         tmp_path,
@@ -169,12 +175,3 @@ def test_other_kinds_of_vocabulary_are_read(tmp_path: Path) -> None:
     words = {"type": "WordPiece", "vocab": {"play": 0, "##ing": 1}}
     assert texts(tmp_path, words, {"type": "WordPiece", "prefix": "##"}).of(1) == ("ing", "text")
     assert texts(tmp_path, {"vocab": {"plain": 0}}).of(0) == ("plain", "text")
-
-
-def test_what_is_no_tokenizer_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="cannot be read"):
-        TokenTexts.read(tmp_path)
-    for text in ("{", "[]", '{"model": {}}', '{"model": {"vocab": {"a": "b"}}}', '{"model": {"vocab": 3}}', "\udcff"):
-        (tmp_path / "tokenizer.json").write_bytes(text.encode("utf-8", "surrogateescape"))
-        with pytest.raises(RunError, match="is no tokenizer"):
-            TokenTexts.read(tmp_path)

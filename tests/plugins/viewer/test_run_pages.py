@@ -157,7 +157,9 @@ def cells(page: Any, name: str) -> dict[str, str]:
     return dict(zip(heads, (text.strip() for text in row.locator("td").all_inner_texts()), strict=True))
 
 
-def test_every_run_is_listed_with_what_its_files_say(open_page: Open, recorded: Path) -> None:
+def test_every_run_is_listed_with_what_its_files_say_sorted_filtered_and_chosen_in_the_address(
+    open_page: Open, recorded: Path
+) -> None:
     page = open_page()
     assert sorted(rows(page)) == ["grpo", "ppo", "summary"]
     shown, lines = cells(page, "ppo"), metrics(recorded / "ppo")
@@ -167,9 +169,6 @@ def test_every_run_is_listed_with_what_its_files_say(open_page: Open, recorded: 
     row = page.locator("tbody tr.link", has=page.get_by_role("link", name="ppo", exact=True))
     said = re.findall(r"[\d.]+", row.get_by_role("img").get_attribute("aria-label"))
     assert [float(one) for one in said] == pytest.approx([lines[at]["reward/mean"] for at in (0, -1)], rel=2e-3)
-
-
-def test_it_sorts_filters_and_chooses_and_keeps_that_in_the_address(open_page: Open, recorded: Path) -> None:
     page = open_page()
     scores = {name: best_exact_match(recorded / name) for name in ("grpo", "ppo", "summary")}
     page.get_by_role("button", name="best score").click()

@@ -27,7 +27,9 @@ def get(home: Path) -> Iterator[Callable[..., Any]]:
         yield lambda *parts, **query: told(asked, *parts, **query)
 
 
-def test_the_numbers_of_a_run_are_those_of_its_files(get: Callable[..., Any], home: Path) -> None:
+def test_the_numbers_of_a_run_and_the_groups_of_a_step_are_those_of_its_files(
+    get: Callable[..., Any], home: Path
+) -> None:
     (listed,) = get("runs")["runs"]
     run = get("runs", "small")
     assert run["summary"] == listed
@@ -43,9 +45,6 @@ def test_the_numbers_of_a_run_are_those_of_its_files(get: Callable[..., Any], ho
     metrics = get("runs", "small", "metrics", after=1)
     assert metrics["steps"] == [2, 3]
     assert metrics["values"] == {"reward/mean": [0.2, 0.3], "time/step": [2.0, 2.0], "update/loss": ["NaN", "NaN"]}
-
-
-def test_a_step_is_its_groups_with_baselines_and_dropped_episodes_apart(get: Callable[..., Any]) -> None:
     step = get("runs", "small", "steps", 2)
     assert (step["previous"], step["next"]) == (1, 3)
     first, second = step["groups"]

@@ -31,13 +31,6 @@ def start(model: EngineModel, **options: Any) -> None:
     asyncio.run(VllmEngine(VllmEngine.Config(**options)).start(model))
 
 
-def test_without_vllm_the_error_says_what_to_install(folder, monkeypatch):
-    monkeypatch.setitem(sys.modules, "vllm", None)
-    with pytest.raises(EngineError, match=r"needs vLLM.*pip install 'agent-r1\[vllm\]'"):
-        start(EngineModel(folder(), "float32"))
-    assert "pip install 'agent-r1[vllm]'" in str(VllmEngine.unavailable(VllmEngine.Config()))
-
-
 def test_new_weights_have_their_version_before_a_sleeping_engine_goes_on(monkeypatch):
     """Waking the cache resumes vLLM's scheduler."""
     done = list[str]()
@@ -94,18 +87,21 @@ def test_options_that_cannot_be_are_refused(folder, options, changed, words):
         start(EngineModel(**{"folder": folder(), "dtype": "float32", **changed}), **options)
 
 
-def test_a_model_that_cannot_be_served_is_refused_at_the_start(tmp_path):
+def test_what_cannot_be_served_is_refused_at_the_start_and_without_vllm_the_error_says_what_to_install(
+    tmp_path, folder, monkeypatch
+):
     with pytest.raises(EngineError, match="no safetensors file"):
         start(EngineModel(str(tmp_path), "float32"))
     with pytest.raises(EngineError, match="head_dim=8"):
         start(EngineModel(str(tiny_model_folder(tmp_path)), "float32"), kv_cache_memory=0.125)
-
-
-def test_options_that_depend_on_each_other():
     with pytest.raises(ValidationError, match="set processes=separate"):
         VllmEngine.Config(tensor_parallel_size=2)
     assert VllmEngine.idle_options(VllmEngine.Config()) == {}
     assert "gpu_memory_utilization" in VllmEngine.idle_options(VllmEngine.Config(kv_cache_memory=1))
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    with pytest.raises(EngineError, match=r"needs vLLM.*pip install 'agent-r1\[vllm\]'"):
+        start(EngineModel(folder(), "float32"))
+    assert "pip install 'agent-r1[vllm]'" in str(VllmEngine.unavailable(VllmEngine.Config()))
 
 
 async def test_the_process_around_it_stays_as_it_was(folder, serving):

@@ -84,7 +84,7 @@ def _start() -> Iterator[Start]:
 
 
 start = pytest.fixture(_start)
-class_start = pytest.fixture(_start, scope="class")
+module_start = pytest.fixture(_start, scope="module")
 
 
 def _needs(*packages: str) -> None:
@@ -211,6 +211,10 @@ def opened(tmp_path: Path, places: list[Passage]) -> Callable[..., Any]:
     return open_tool
 
 
+FACTS = {"backend": "bm25", "passages": 4, "corpus": "corpus.jsonl", "hash": "c0"}
+HEALTH = {"status": "ready", "index": "1", "facts": FACTS}
+
+
 class Scripted(ThreadingHTTPServer):
     """Answers with the next reply of its script, and properly where there is none: every query is a passage.
 
@@ -225,16 +229,14 @@ class Scripted(ThreadingHTTPServer):
         self.healths: list[Any] = []
         self.requests: list[dict[str, Any]] = []
         self.lock = threading.Lock()
-        self.index = "1"
 
     def health(self) -> Any:
-        facts = {"backend": "bm25", "passages": 4, "corpus": "corpus.jsonl", "hash": "c0"}
-        return self.healths.pop(0) if self.healths else (200, {"status": "ready", "index": "1", "facts": facts})
+        return self.healths.pop(0) if self.healths else (200, HEALTH)
 
     def answer(self, request: dict[str, Any]) -> Any:
         self.requests.append(request)
         hits = [[{"title": query, "text": "", "score": 1}] * request["top_k"] for query in request["queries"]]
-        return self.script.pop(0) if self.script else (200, {"results": hits, "index": self.index})
+        return self.script.pop(0) if self.script else (200, {"results": hits, "index": HEALTH["index"]})
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -24,7 +24,7 @@ def found(tool: WikiSearch, query: str) -> list[str]:
     return [passage.title for passage in tool.search(query, 3)]
 
 
-def test_an_index_folder_is_searched_as_the_backend_says(opened: Any, index: Path) -> None:
+def test_an_index_folder_is_searched_as_the_backend_and_its_weights_say(opened: Any, index: Path) -> None:
     query = "Norway's main town"
     tools = {backend: opened(backend=backend, index=str(index)) for backend in ("tantivy", "dense", "hybrid")}
     assert found(tools["tantivy"], query) == ["Oslo"]
@@ -39,9 +39,6 @@ def test_an_index_folder_is_searched_as_the_backend_says(opened: Any, index: Pat
     for tool in tools.values():
         tool.close()
         assert tool.describe() is None
-
-
-def test_weights_decide_whom_a_hybrid_believes(opened: Any, index: Path) -> None:
     query = "a capital movement for two in the ballroom"
     words = opened(backend="hybrid", index=str(index), rrf_weights=(1, 0))
     vectors = opened(backend="hybrid", index=str(index), rrf_weights=(0, 1))
@@ -90,7 +87,9 @@ async def test_an_isolated_tool_searches_an_index_and_counts_tokens(tmp_path: Pa
 TEXT = "Žluťoučký kůň 🐎 says <|im_end|> and <tool_call> twice: it gallops unbelievably."
 
 
-def test_a_text_has_at_most_so_many_tokens_of_the_policys_tokenizer(root: Path) -> None:
+def test_a_text_has_at_most_so_many_tokens_of_the_policys_tokenizer_which_there_must_be(
+    root: Path, opened: Any, tmp_path: Path
+) -> None:
     folder = root / "agent_r1_core" / "bundled" / "tiny"
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.encode_special_tokens = True
@@ -105,6 +104,10 @@ def test_a_text_has_at_most_so_many_tokens_of_the_policys_tokenizer(root: Path) 
         assert count(kept) <= most < count(TEXT[: len(kept) + 12]), "it is cut where the limit is, not before"
     whole = make_excerpt(WikiSearch.Config(max_tokens=1000), str(folder))(Passage("T", TEXT))
     assert whole == f"T\n{TEXT}"
+    with pytest.raises(ConfigError, match="max_tokens counts with the policy's tokenizer, but no policy is at hand"):
+        opened(max_tokens=5)
+    with pytest.raises(ConfigError, match=r"has no tokenizer\.json; set max_characters"):
+        make_excerpt(WikiSearch.Config(max_tokens=5), str(tmp_path))
 
 
 @pytest.mark.parametrize(("show", "text"), [("both", "Oslo\nThe ..."), ("titles", "Oslo"), ("texts", "The ...")])
@@ -113,13 +116,6 @@ def test_titles_texts_or_both_are_shown(opened: Any, show: str, text: str) -> No
     context: Any = None
     tool = opened(show=show, **limit)
     assert tool.run(WikiSearch.Arguments(query="capital"), context) == text
-
-
-def test_tokens_are_not_counted_without_the_policys_tokenizer(opened: Any, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="max_tokens counts with the policy's tokenizer, but no policy is at hand"):
-        opened(max_tokens=5)
-    with pytest.raises(ConfigError, match=r"has no tokenizer\.json; set max_characters"):
-        make_excerpt(WikiSearch.Config(max_tokens=5), str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -139,20 +135,24 @@ def test_options_without_effect_are_known(options: dict[str, Any], idle: set[str
     assert not set(found) & {*options, "top_k"}
 
 
-def test_incomplete_options_are_refused_and_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_options_are_refused_and_a_missing_package_is_named_and_a_relative_folder_stays(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for options, sentence in (
         ({"backend": "dense"}, "backend: dense needs an index, or model: a folder or hub name"),
         ({"backend": "hybrid", "index": "i", "rrf_weights": [0, 0]}, "rrf_weights are both 0"),
+        ({"backend": "remote"}, "needs url: http://HOST:PORT"),
     ):
         with pytest.raises(ValidationError, match=sentence):
             WikiSearch.Config(**options)
+    for url in ("localhost:1", "127.0.0.1:18765", "http://localhost:1/search", "http://"):
+        with pytest.raises(ValidationError, match="is not the URL of a service; write it as http://HOST:PORT"):
+            WikiSearch.Config(backend="remote", url=url)
+    assert WikiSearch.Config(backend="remote", url="http://localhost:1/").url == "http://localhost:1/"
     monkeypatch.setattr(packages, "find_spec", lambda name: None)
     assert WikiSearch.unavailable(WikiSearch.Config()) is None
     reason = str(WikiSearch.unavailable(WikiSearch.Config(backend="hybrid", index="i")))
     assert "the package sentence-transformers and tantivy is missing" in reason
-
-
-def test_a_relative_model_folder_stays_what_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "encoder").mkdir()
     assert WikiSearch.Config(backend="dense", model="encoder").model == str(tmp_path / "encoder")

@@ -34,7 +34,7 @@ def dense(minilm: str, built: Any, tmp_path_factory: pytest.TempPathFactory) -> 
     return built(tmp_path_factory.mktemp("dense") / "index", backend="dense", model=minilm)
 
 
-def test_meaning_is_found_without_a_common_word(dense: Path, minilm: str, places: Any, titles: Any) -> None:
+def test_meaning_is_found_without_a_common_word_in_threads(dense: Path, minilm: str, places: Any, titles: Any) -> None:
     searcher = open_folder(dense)
     assert titles(searcher, "main city of an African country", "ballroom movement") == ["Bamako", "Waltz"]
     ((first, *others),) = searcher.search(["Which town rules Norway?"], 10)
@@ -43,6 +43,9 @@ def test_meaning_is_found_without_a_common_word(dense: Path, minilm: str, places
     assert 1 >= first.score > others[0].score
     facts = searcher.facts()
     assert (facts["passages"], facts["backend"], facts["model"], facts["vectors"]) == (3, "dense", minilm, "numpy")
+    with ThreadPoolExecutor() as threads:
+        found = list(threads.map(lambda passage: titles(searcher, passage.text), places * 10))
+    assert found == [[passage.title] for passage in places * 10]
 
 
 @pytest.mark.usefixtures("_faiss")
@@ -176,10 +179,3 @@ def test_fusion_is_the_sum_of_weighted_reciprocal_ranks(places: Any) -> None:
     assert [(hit.passage, hit.score) for hit in hits] == [(b, 1 / 12 + 2 / 11), (c, 2 / 12), (a, 1 / 11)]
     (equal,) = HybridSearcher(ranked(a, b), ranked(b, a)).search(["?"], 1)
     assert [hit.passage for hit in equal] == [a], "of equal ones the lexical searcher's first"
-
-
-def test_threads_encode_at_once(dense: Path, places: Any, titles: Any) -> None:
-    searcher = open_folder(dense)
-    with ThreadPoolExecutor() as threads:
-        found = list(threads.map(lambda passage: titles(searcher, passage.text), places * 10))
-    assert found == [[passage.title] for passage in places * 10]

@@ -54,11 +54,7 @@ def test_numpy_is_exact_across_blocks_and_keeps_the_order_of_equals(monkeypatch:
 @pytest.mark.usefixtures("_faiss")
 @pytest.mark.parametrize(
     ("structure", "at_least"),
-    [
-        (Structure(Kind.FLAT), 1.0),
-        (Structure(Kind.IVF_PQ, lists=20), 0.95),
-        (Structure(Kind.HNSW, links=16), 0.95),
-    ],
+    [(Structure(Kind.FLAT), 1.0), (Structure(Kind.IVF_PQ, lists=20), 0.95), (Structure(Kind.HNSW, links=16), 0.95)],
 )
 def test_faiss_finds_what_is_nearest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, structure: Structure, at_least: float

@@ -18,8 +18,8 @@ from agent_r1_wiki_search.searcher import Hit
 
 from agent_r1_core import Passage, ToolError
 
-FACTS = {"backend": "bm25", "passages": 4, "corpus": "corpus.jsonl", "hash": "c0"}
-HEALTH = {"status": "ready", "index": "1", "facts": FACTS}
+from .conftest import FACTS, HEALTH
+
 BODY = json.dumps(HEALTH).encode()
 REST = b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(BODY), BODY)
 DRIPS = {
@@ -87,7 +87,7 @@ def test_a_service_that_is_not_there_is_one_sentence() -> None:
         RemoteSearcher(url, retries=1)
 
 
-def test_a_search_that_failed_on_the_way_is_repeated_unless_that_would_come_too_late(connect, service) -> None:
+def test_a_search_that_failed_on_the_way_is_repeated_and_what_the_service_refuses_is_not(connect, service) -> None:
     searcher = connect(retries=2)
     for failure in (None, (503, {"error": "busy"}), (502, b"")):
         service.script += [failure, failure]
@@ -97,7 +97,11 @@ def test_a_search_that_failed_on_the_way_is_repeated_unless_that_would_come_too_
     before = len(service.requests)
     with pytest.raises(Unavailable):
         searcher.search(["a"], 1)
-    assert len(service.requests) == before + 1
+    service.script.append((422, {"error": "the request is wrong: queries.0: a query is empty"}))
+    with pytest.raises(ToolError, match="refused the search: the request is wrong") as refusal:
+        searcher.search([" "], 1)
+    assert not isinstance(refusal.value, Unavailable)
+    assert len(service.requests) == before + 2
 
 
 def test_while_the_service_is_away_calls_try_once_and_it_is_said_once(connect, service, caplog) -> None:
@@ -116,15 +120,6 @@ def test_while_the_service_is_away_calls_try_once_and_it_is_said_once(connect, s
     service.script += [None]
     assert titles(searcher.search(["a"], 1, call := Call())) == [["a"]]
     assert call.repeats == 1
-
-
-def test_what_the_service_refuses_is_told_and_not_repeated(connect, service) -> None:
-    searcher = connect()
-    service.script.append((422, {"error": "the request is wrong: queries.0: a query is empty"}))
-    with pytest.raises(ToolError, match="refused the search: the request is wrong") as refusal:
-        searcher.search([" "], 1)
-    assert not isinstance(refusal.value, Unavailable)
-    assert len(service.requests) == 1
 
 
 RIGHT = '{"results": [[{"title": "a", "text": "", "score": 1}]], "index": "1"'

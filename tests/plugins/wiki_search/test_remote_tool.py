@@ -59,10 +59,10 @@ class TestRemote(ToolContract):
 
     @pytest.fixture(autouse=True, scope="class")
     @classmethod
-    def _service(cls, class_start: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+    def _service(cls, module_start: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
         corpus = tmp_path_factory.mktemp("corpus") / "corpus.jsonl"
         corpus.write_text('{"title": "Alû", "text": "A demon of the night."}\n', encoding="utf-8")
-        cls.config = {"backend": "remote", "url": class_start(*SERVE, corpus, "--port", 0).url}
+        cls.config = {"backend": "remote", "url": module_start(*SERVE, corpus, "--port", 0).url}
 
 
 async def test_a_service_that_is_killed_and_restarted_costs_its_clients_errors_and_nothing_else(

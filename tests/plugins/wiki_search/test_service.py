@@ -27,13 +27,24 @@ def wait_until(condition: Any) -> None:
         pass
 
 
-@pytest.fixture
-def gated(start):
-    """A loaded service whose searcher waits before every call; 2 queries may wait."""
-    service = start(GATED, 2, 3600, 3600)
+def loaded(start, *limits):
+    """A service whose searcher waits before every call."""
+    service = start(GATED, *limits)
     service.open_gate()
     assert service.line() == "ready"
     return service
+
+
+@pytest.fixture
+def gated(start):
+    """A loaded one; 2 queries may wait."""
+    return loaded(start, 2, 3600, 3600)
+
+
+@pytest.fixture(scope="module")
+def shared(module_start):
+    """Another one, in which nothing waits when a test ends."""
+    return loaded(module_start, 2, 3600, 3600)
 
 
 @pytest.fixture
@@ -80,27 +91,26 @@ def test_an_index_is_the_same_wherever_its_files_lie() -> None:
         ({"content": b" " * (1 << 22)}, 413, "longer than"),
     ],
 )
-def test_a_wrong_request_gets_one_sentence(gated, request_: dict[str, Any], status: int, sentence: str) -> None:
-    answer = httpx2.post(f"{gated.url}/search", **request_, timeout=60)
+def test_a_wrong_request_gets_one_sentence(shared, request_: dict[str, Any], status: int, sentence: str) -> None:
+    counted = f'wiki_search_requests_total{{code="{status}"}}'
+    before = shared.metric(counted)
+    answer = httpx2.post(f"{shared.url}/search", **request_, timeout=60)
     assert answer.status_code == status
     assert sentence in answer.json()["error"]
-    assert gated.metric(f'wiki_search_requests_total{{code="{status}"}}') == 1
+    assert shared.metric(counted) == before + 1
 
 
-def test_a_body_is_read_as_json_whatever_its_content_type(gated) -> None:
+def test_it_reads_json_whatever_its_type_and_answers_to_its_names_and_to_none_that_a_stranger_led_here(shared) -> None:
     for headers in ({}, {"content-type": "application/x-www-form-urlencoded"}):
-        gated.open_gate()
-        answer = httpx2.post(f"{gated.url}/search", content=b'{"queries": ["a"]}', headers=headers, timeout=60)
+        shared.open_gate()
+        answer = httpx2.post(f"{shared.url}/search", content=b'{"queries": ["a"]}', headers=headers, timeout=60)
         assert titles(answer) == [["a"]]
-
-
-def test_it_answers_to_addresses_and_its_own_names_and_to_no_name_that_a_stranger_led_here(gated) -> None:
     for host in ("LOCALHOST:1", "127.0.0.1:8765", "10.0.0.7", "[::1]:80", "[fe80::1]", socket.gethostname()):
-        assert httpx2.get(f"{gated.url}/health", headers={"host": host}, timeout=60).status_code == 200
+        assert httpx2.get(f"{shared.url}/health", headers={"host": host}, timeout=60).status_code == 200
     for host in ("evil.example:8765", "127.0.0.1.evil.example", "localhost.evil.example", "localhost:x", ""):
         for method, path in (("GET", "/health"), ("GET", "/metrics"), ("POST", "/search"), ("GET", "/openapi.json")):
             answer = httpx2.request(
-                method, gated.url + path, headers={"host": host}, json={"queries": ["a"]}, timeout=60
+                method, shared.url + path, headers={"host": host}, json={"queries": ["a"]}, timeout=60
             )
             assert answer.status_code == 403
             assert answer.json()["error"].startswith("this service answers to IP addresses and to localhost, ")
@@ -156,9 +166,7 @@ def test_requests_that_come_together_are_searched_together_and_everybody_gets_th
         ((16, 3600, 3600), [("wxyz", 1), ("ab", 2), ("c", 3), ("d", 2), ("ef", 2), ("ghi", 2)], 5),
         ((16, 3600, 3600, 60), [("a", 1), ("b", 1), ("c", 1), ("d", 1)], 1),  # the first one waits for the others
     ):
-        service = start(GATED, *limits)
-        service.open_gate()
-        assert service.line() == "ready"
+        service = loaded(start, *limits)
         answers = [asked(service, others, *queries, top_k=top_k) for queries, top_k in requests]
         service.open_gate(calls)
         assert [titles(one.result()) for one in answers] == [
@@ -201,9 +209,7 @@ def test_a_second_signal_ends_it_at_once_and_says_what_was_cut(gated, others) ->
 
 
 def test_what_the_grace_does_not_suffice_for_is_cut(start, others) -> None:
-    service = start(GATED, 2, 0.1, 60)
-    service.open_gate()
-    assert service.line() == "ready"
+    service = loaded(start, 2, 0.1, 60)
     cut = asked(service, others, "cut")
     service.process.send_signal(signal.SIGTERM)
     assert (cut.result().status_code, service.end()[0]) == (503, 1)

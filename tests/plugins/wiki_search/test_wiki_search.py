@@ -58,13 +58,12 @@ def test_passages_are_titles_with_texts_and_several_queries_get_a_heading_each(o
         WikiSearch().search("Lyon")
 
 
-def test_accents_letter_case_and_frequent_words_do_not_hide_a_passage(opened: Any, backend: str) -> None:
+def test_words_are_found_whatever_their_accents_and_case_and_by_their_stems_where_asked_for(
+    opened: Any, backend: str
+) -> None:
     tool = opened(backend=backend)
     for query, title in (("alu", "Alû"), ("RHONE", "Lyon"), ("the who", "The Who"), ("be with it", "Be With It")):
         assert run(tool, query).startswith(title)
-
-
-def test_stems_match_only_where_asked_for_and_equal_scores_keep_the_order(opened: Any, backend: str) -> None:
     assert run(opened(backend=backend), "bands") == "No passage found."
     assert run(opened(backend=backend, stemmer=True), "demons").startswith("Alû")
     twins = [Passage(f"{name} town", "A quiet place.") for name in ("Cy", "Ab", "Bo")]
@@ -140,15 +139,6 @@ def test_without_a_corpus_the_option_to_set_is_named(tmp_path: Path, corpora: di
         ConfigError, match=r"set its option corpus to a file .* \(qa reads them under passages or ctxs\)"
     ):
         WikiSearch().open(ToolResources(str(tmp_path), corpora))
-
-
-def test_a_service_needs_its_url() -> None:
-    with pytest.raises(ValueError, match=r"needs url: http://HOST:PORT"):
-        WikiSearch.Config(backend="remote")
-    for url in ("localhost:1", "127.0.0.1:18765", "http://localhost:1/search", "http://"):
-        with pytest.raises(ValueError, match="is not the URL of a service; write it as http://HOST:PORT"):
-            WikiSearch.Config(backend="remote", url=url)
-    assert WikiSearch.Config(backend="remote", url="http://localhost:1/").url == "http://localhost:1/"
 
 
 @pytest.fixture

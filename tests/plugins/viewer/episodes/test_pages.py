@@ -128,7 +128,9 @@ def hits(page: Any) -> list[str]:
     return page.locator(".hits a").all_text_contents()  # a browser may not have drawn them yet
 
 
-def test_a_text_of_one_episode_is_found_in_it_alone(open_planted: Open, arrive: Arrive) -> None:
+def test_a_text_of_one_episode_is_found_in_it_alone_and_an_address_holds_what_a_search_asks_for(
+    open_planted: Open, arrive: Arrive
+) -> None:
     page = open_planted("search")
     page.get_by_label("Text", exact=True).fill("AND DIG")
     page.keyboard.press("Enter")
@@ -140,9 +142,6 @@ def test_a_text_of_one_episode_is_found_in_it_alone(open_planted: Open, arrive: 
     assert page.evaluate("location.hash") == "#/runs/planted/search?text=AND+DIG"
     page.get_by_role("link", name="step 2, episode 1").click()
     arrive(page, "episode 1 of step 2")
-
-
-def test_an_address_holds_what_a_search_asks_for(open_planted: Open) -> None:
     page = open_planted("search?status=truncated&tool_error=yes&high=0.5&turns_low=3")
     assert hits(page) == ["step 2, episode 1"]
     assert page.get_by_label("ended").input_value() == "truncated"

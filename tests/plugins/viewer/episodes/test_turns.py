@@ -1,4 +1,4 @@
-"""An episode of a program: each turn says which request it answers, and each segment why it began."""
+"""What turns say beside their texts: the requests of a program that they answer, and what rewards note."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from agent_r1_gateway.testing import play_program
-from recorded_run import record
+from recorded_run import HOSTILE, episode, record
 
-from agent_r1_core.runs.trajectory_file import write_trajectories
+from agent_r1_core.runs.trajectory_file import read_trajectories, write_trajectories
 
 PROGRAM = """
 import json, os, urllib.request
@@ -41,8 +41,8 @@ def test_turns_name_their_requests_and_segments_say_why_they_began(
     command = [sys.executable, "-c", PROGRAM]
     said = ["Hi", "Well", "A title", "I look", "Back"]
     with ThreadPoolExecutor() as pool:  # in this thread Playwright's event loop runs
-        episode = pool.submit(play_program, said, command=command, untrained=["^Write a title"]).result()
-    write_trajectories(record(tmp_path) / "trajectories/step_000003.parquet", 3, [episode])
+        played = pool.submit(play_program, said, command=command, untrained=["^Write a title"]).result()
+    write_trajectories(record(tmp_path) / "trajectories/step_000003.parquet", 3, [played])
     page = open_page("#/runs/small/steps/3/episodes/0", at=show(tmp_path))
 
     requests = page.locator(".turn > header .request").all_inner_texts()
@@ -57,3 +57,19 @@ def test_turns_name_their_requests_and_segments_say_why_they_began(
     assert page.get_by_text("what the environment reports").count() == 0
     page.keyboard.press("t")
     assert page.locator(".segment > header.break p:first-of-type").all_inner_texts() == began
+
+
+def test_the_note_of_a_reward_is_shown_in_its_turn(
+    open_page: Callable[..., Any], show: Callable[[Path], str], tmp_path: Path
+) -> None:
+    judged = episode("a", 0, reward=1.0)
+    judged.turns[-1].notes = {"judge": {"grades": {"right": 7}, "reply": HOSTILE, "cached": 0.0}}
+    file = record(tmp_path) / "trajectories/step_000003.parquet"
+    write_trajectories(file, 3, [judged])
+    assert read_trajectories(file)[0].turns == judged.turns
+    page = open_page("#/runs/small/steps/3/episodes/0", at=show(tmp_path))
+    assert page.locator(".turn .notes").count() == 1
+    page.locator(".turn .notes summary").click()
+    shown = page.locator(".turn .notes").inner_text()
+    for part in ("judge", '"right": 7', "<script>"):
+        assert part in shown
