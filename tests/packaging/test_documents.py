@@ -75,7 +75,6 @@ def shell(with_agent_r1, warm: Path, tmp_path: Path):
         quiet = {name: value for name, value in environment.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")}
         served = subprocess.Popen(line.split(), cwd=folder, env=quiet, stdout=subprocess.PIPE, text=True)
         try:
-            assert served.stdout is not None
             address = re.search(r"http://\S+", served.stdout.readline())
             assert address is not None, f"$ {line}\nsays no address"
             with urllib.request.urlopen(address[0].partition("#")[0]) as page:

@@ -7,7 +7,6 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from agent_r1_grpo.grpo import GRPO
@@ -44,15 +43,9 @@ def learn(learner: Learner, step: int) -> None:
     learner.update([random_group(seed) for seed in (step, step + 10)], step)
 
 
-def saved(learner: Learner, folder: Path, between: Any = lambda: None) -> Checkpoint:
-    """A checkpoint of the learner; `between` is done when it is captured and not yet written."""
-
-    async def work() -> Checkpoint:
-        captured = await LocalLearner(learner).capture()
-        between()
-        return Checkpoints(folder).save(1, captured.write)
-
-    return asyncio.run(work())
+def saved(learner: Learner, folder: Path) -> Checkpoint:
+    """A checkpoint of the learner."""
+    return Checkpoints(folder).save(1, asyncio.run(LocalLearner(learner).capture()).write)
 
 
 def test_a_learner_that_has_not_learnt_yet_is_saved_and_resumed(tmp_path: Path, model: Path) -> None:

@@ -61,7 +61,6 @@ def model() -> nn.Module:
 @pytest.fixture(scope="module")
 def size() -> ModelSize:
     found = ModelSize.of_folder(BUNDLED / "tiny")
-    assert found is not None
     return found
 
 
@@ -262,7 +261,6 @@ def test_a_frozen_model_is_counted_once_beside_the_policy(size: ModelSize) -> No
     asked = "rewards=[{name: judge, frozen: tiny-worlds}, {name: exact_match}]"
     lines = estimate_memory(load_config("calculator", [asked]))
     other = ModelSize.of_folder(BUNDLED / "tiny-worlds")
-    assert other is not None
     plan = memory_plan(load_config("calculator", [asked]), size, [other])
     assert lines == plan.lines()
     assert plan.frozen == (replace(plan.worker, size=other),)

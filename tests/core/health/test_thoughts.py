@@ -70,7 +70,6 @@ def effect(model: Any, tokenizer: ChatTokenizer, actions: Sequence[str]) -> floa
     pairs = zip(prompts, actions, strict=True)
     groups = [group(prompt, encode(action + "<|im_end|>"), context=encode(prompt)) for prompt, action in pairs]
     thoughts = Thoughts.of(groups, tokenizer.decode)
-    assert thoughts is not None
     scores = Learner(Policy(model), GRPO(), TrainingConfig()).score([(three, [one]) for three, one in thoughts.turns])
     return thought_effect([row for family in scores for row in family.tolist()], thoughts)
 

@@ -197,7 +197,6 @@ def test_an_update_tells_what_the_policy_said_of_tokens_before_it_moved() -> Non
     rollout = [random_group(0, 4, new_segment_at=(1,))]
     batch = Batch.from_groups(rollout)
     exact = forward(batch, batch.action_mask, Policy(tiny_model()), None, None, old="learner").own_logprobs
-    assert exact is not None
     expected = [torch.where(batch.action_mask, exact, math.nan)[row][batch.valid[row]] for row in range(4)]
     whole = {"skip_without_gradient": False, "lr": 0.1}
     several = {**whole, "epochs": 2, "minibatches": 2}
@@ -219,12 +218,10 @@ def test_an_update_tells_what_the_policy_said_of_tokens_before_it_moved() -> Non
 def test_an_update_tells_the_critics_value_of_the_state_before_each_token() -> None:
     rollout = [random_group(0, 3)]
     learner = Learner(Policy(tiny_model()), PPO(), TrainingConfig())
-    assert learner.critic is not None
     with torch.no_grad():
         learner.critic.head.weight.normal_(generator=torch.Generator().manual_seed(0))
     batch = Batch.from_groups(rollout)
     outputs = forward(batch, batch.action_mask, learner.policy, None, copy.deepcopy(learner.critic), old=None)
-    assert outputs.values is not None
     for row, told in enumerate(told_by(learner, rollout)[1]):
         expected = torch.where(batch.response_mask, outputs.values, math.nan)[row][batch.valid[row]]
         assert torch.allclose(torch.tensor(told), expected, atol=1e-5, equal_nan=True)

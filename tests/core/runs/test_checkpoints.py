@@ -47,10 +47,8 @@ def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
         checkpoints.save(step, writer(step), keep=2, metric="eval/exact_match", value=value)
     assert steps(checkpoints) == [2, 5, 6]
     best = checkpoints.best()
-    assert best is not None
     assert (best.step, best.value) == (2, 0.9)
     latest = checkpoints.latest()
-    assert latest is not None
     assert latest.competitors == 4, "the deleted ones competed, too; those without a value did not"
     record = json.loads((tmp_path / "best.json").read_text())
     assert record == {"step": 2, "metric": "eval/exact_match", "value": 0.9, "path": "step_000002"}
@@ -67,7 +65,6 @@ def test_only_values_of_the_metric_in_use_compete(tmp_path: Path) -> None:
     checkpoints.save(3, writer(3), keep=9, metric="eval/f1", value=0.9)
     checkpoints.save(4, writer(4), keep=9, metric="eval/exact_match", value=0.2)
     best = checkpoints.best()
-    assert best is not None
     assert best.step == 4
     with pytest.raises(RunError, match="no whole checkpoint of step 7; it has these: 2, 3, 4"):
         checkpoints.at(7)
@@ -149,7 +146,6 @@ def test_the_newest_whole_checkpoint_is_found_behind_a_damaged_one(
     (tmp_path.parent / "elsewhere").write_text("outside")
     hurt(tmp_path / "step_000003")
     found, damaged = checkpoints.newest_whole()
-    assert found is not None
     assert found.step == 2
     assert list(damaged.values()) == [reason]
     checkpoints.discard_after(2)

@@ -124,7 +124,6 @@ def chosen(run: Run) -> tuple[int, list[str]]:
     """Where the run goes on, and what it says."""
     said: list[str] = []
     checkpoint = choose_checkpoint(run, 2, said.append)
-    assert checkpoint is not None
     tell_irregularities(run, checkpoint.step, said.append)
     return checkpoint.step, said
 

@@ -45,7 +45,6 @@ class Rollouts:
         if request.round in self.shut:
             await self.shut[request.round].wait()
         for group in groups:
-            assert on_episode is not None
             on_episode(group.trajectories[0])
         return RolloutResult(groups)
 
@@ -60,13 +59,14 @@ class Shown(Silence):
         self.episodes_shown.append(done)
 
 
-def supply(k: int, rollouts: Rollouts, listener: Any = None) -> Supply:
-    """A supply over these rollouts, with an algorithm that keeps every group."""
-    settings = TrainingConfig(steps=STEPS, tasks_per_step=2, samples_per_task=1, max_staleness=k)
+def supply(k: int, rollouts: Rollouts, listener: Any = None, extra_rollouts: int = 0) -> Supply:
+    """A supply over these rollouts, with an algorithm that keeps every group and always asks for one more."""
+    step = {"tasks_per_step": 2, "samples_per_task": 1, "extra_rollouts": extra_rollouts}
+    settings = TrainingConfig(steps=STEPS, max_staleness=k, **step)
     selection = SimpleNamespace(
         filter=lambda groups: groups,
         filter_metrics=lambda groups, kept: {},
-        more_tasks=lambda groups, tasks: 0,
+        more_tasks=lambda groups, tasks: 1,
         algorithm=Algorithm(),
     )
     assembly: Any = SimpleNamespace(
@@ -101,6 +101,16 @@ def test_exactly_the_steps_that_may_run_ahead_have_begun_before_a_step_is_learnt
     rollouts, begun = Rollouts(), dict[int, list[int | str]]()
     run(learn(supply(k, rollouts), rollouts, each=lambda step: begun.update({step: list(rollouts.requests)})))
     assert begun == {step: list(range(1, min(step + k, STEPS) + 1)) for step in range(1, STEPS + 1)}
+
+
+@pytest.mark.parametrize(("k", "extras"), [(0, 3), (1, 0)])
+def test_an_algorithm_may_ask_for_more_tasks_within_a_step_up_to_a_bound(k: int, extras: int) -> None:
+    """Where nothing runs ahead; no task comes twice in a step."""
+    rollouts = Rollouts()
+    for one in run(learn(supply(k, rollouts, extra_rollouts=3), rollouts)):
+        tasks = [group.task.id for group in one.groups]
+        assert len(set(tasks)) == len(tasks) == 2 + extras
+    assert len(rollouts.requests) == STEPS * (1 + extras)
 
 
 def test_only_without_running_ahead_a_rollout_names_its_weights() -> None:
