@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from agent_r1_core.testing import (
+    ScriptedPolicy,
+    make_request,
     make_trajectory,
     tiny_model,
     tiny_model_folder,
     tiny_tokenizer,
 )
+
+TOKENIZER = tiny_tokenizer()
 
 
 def test_a_model_folder_loads_and_repeats(tmp_path: Path) -> None:
@@ -45,3 +51,25 @@ def test_every_public_name_is_there_and_none_is_loaded_before_it_is_asked_for(pa
     assert done.stdout == "False True\n"
     module = importlib.import_module(package)
     assert all(getattr(module, name) is not None for name in module.__all__)
+
+
+def said(engine: ScriptedPolicy, episode: str = "a", budget: int = 100, **more: Any) -> tuple[str, str]:
+    """What it answers, and how that ends."""
+    made = asyncio.run(engine.generate(make_request((1, 2), budget, episode=episode, **more)))
+    return TOKENIZER.decode(made.ids), made.finish
+
+
+def test_a_scripted_policy_says_its_lines_episode_by_episode() -> None:
+    engine, one, two = ScriptedPolicy(["one", "two"]), ("one<|im_end|>", "stop"), ("two<|im_end|>", "stop")
+    assert [said(engine, episode) for episode in "aabab"] == [one, two, one, two, two]
+    asyncio.run(engine.release("a"))
+    assert said(engine) == one
+    assert engine.released == ["a"]
+
+
+def test_a_budget_and_stop_ids_and_strings_end_what_it_says() -> None:
+    assert said(ScriptedPolicy(["hello"]), budget=3) == ("hel", "length")
+    assert said(ScriptedPolicy(["hello"]), budget=6) == ("hello<|im_end|>", "stop")
+    assert said(ScriptedPolicy(["go </search> on"]), stop_strings=("</search>",)) == ("go </search>", "stop")
+    tag = TOKENIZER.convert_tokens_to_ids("</answer>")
+    assert said(ScriptedPolicy(["<answer>2</answer> so"]), stop_ids=(tag,)) == ("<answer>2</answer>", "stop")

@@ -270,14 +270,6 @@ def test_calls_that_find_no_free_process_get_one_of_their_own(tmp_path):
     assert [answer.text for answer in asyncio.run(work())] == ["4"] * 4
 
 
-def test_a_tool_declares_where_it_runs_and_the_caller_may_know_better():
-    apart = made("whoami")
-    apart["whoami"].isolation = "process"
-    for isolation, own in (({}, False), ({"whoami": "thread"}, True)):
-        (answer,) = run(ToolRunner(apart, isolation=isolation), ("whoami", {}))
-        assert (json.loads(answer.text)["process"] == os.getpid()) is own
-
-
 def test_runners_share_corpus_files_and_delete_what_a_killed_run_left(tmp_path):
     corpora = {"train": lambda: [Passage("Karimo", "A poet.")], "none": lambda: None}
     (tmp_path / "left.jsonl").write_text("by a killed run")

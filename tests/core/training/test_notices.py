@@ -1,15 +1,18 @@
-"""What a listener hears of a step's failed episodes."""
+"""What a listener hears of a step's failed episodes, and trackers of its metrics."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import pytest
 from small_run import Notes
 
-from agent_r1_core.errors import EpisodeError
+from agent_r1_core.contracts.tracker import RunInfo, Tracker
+from agent_r1_core.errors import ComponentLoadError, EpisodeError
 from agent_r1_core.metrics import Catalogue
 from agent_r1_core.rollout import RolloutResult
 from agent_r1_core.testing import make_task, make_trajectory
-from agent_r1_core.training.notices import StepNotes
+from agent_r1_core.training.notices import StepNotes, Trackers
 from agent_r1_core.trajectory import EndStatus, Trajectory
 
 
@@ -36,3 +39,43 @@ def test_each_cause_of_failed_episodes_is_told_once_with_its_count() -> None:
     assert str(ended.value) == (
         "step 5: all 2 episodes failed at every attempt: reward judge of episode 2/0 took longer than 20 seconds"
     )
+
+
+RUN = RunInfo("run", "nowhere", {})
+
+
+class Recorder(Tracker):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[int, dict[str, float]]] = []
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self.seen.append((step, dict(metrics)))
+
+
+class Broken(Recorder):
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        super().log(step, metrics)
+        raise OSError("disk full")
+
+
+def test_a_broken_tracker_is_reported_once_and_the_others_go_on() -> None:
+    broken, recorder, reports = Broken(), Recorder(), list[str]()
+    trackers = Trackers([broken, recorder], reports.append)
+    trackers.open(RUN)
+    trackers.log(1, {"loss": 1.0}, [])
+    trackers.log(2, {"loss": 0.5}, [])
+    trackers.close()
+    assert [step for step, _ in recorder.seen] == [1, 2]
+    assert [step for step, _ in broken.seen] == [1]
+    assert len(reports) == 1
+    assert "disk full" in reports[0]
+
+
+def test_a_tracker_that_cannot_be_used_here_stops_the_run_before_it_begins() -> None:
+    class Missing(Tracker):
+        def open(self, run: RunInfo) -> None:
+            raise ComponentLoadError("tracker missing needs a package; install it")
+
+    with pytest.raises(ComponentLoadError, match="install it"):
+        Trackers([Missing()], print).open(RUN)
