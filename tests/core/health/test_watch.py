@@ -14,8 +14,8 @@ from agent_r1_core.health.monitors import MONITORS
 from agent_r1_core.health.watch import HealthConfig, Watch
 from agent_r1_core.runs.metrics_file import AlarmFile
 
-ONE_STEP, NO_REFERENCE = ("clip_fraction", "importance_clip", "mismatch_mask"), ("kl_reference",)
-"""Idle with one optimiser step on each rollout and no mask, and without a KL."""
+CLIPS, REFERENCE, LONE = {"clip_fraction", "importance_clip", "mismatch_mask"}, {"kl_reference"}, {"return_std"}
+"""Idle with one optimiser step on each rollout and no mask, without a KL, and where there are groups."""
 
 
 def echo_trap() -> list[dict[str, float]]:
@@ -156,39 +156,24 @@ def test_what_no_monitor_can_use_is_refused(key: str, sentence: str) -> None:
         load_config("default", [key])
 
 
+GROUPS = {"group_std", "spread_without_gain", "no_spread", "groups_without_spread"}
+CALLS = {"tool_calls", "tool_errors", "tools_away", "repeated_calls"}
+SHOWN = {"entropy_collapse", "length", "tool_calls", "reward"}
+"""Idle where everything is shown to the policy."""
+
+
 @pytest.mark.parametrize(
     ("keys", "idle"),
     [
-        (
-            ["tools=[]"],
-            {"tool_calls", "tool_errors", "tools_away", "repeated_calls", "return_std", *ONE_STEP, *NO_REFERENCE},
-        ),
-        (
-            ["training.samples_per_task=1"],
-            {"group_std", "spread_without_gain", "no_spread", "groups_without_spread", *ONE_STEP, *NO_REFERENCE},
-        ),
-        (
-            ["algorithm={name: grpo, kl_coef: 0.1}", "training.epochs=2"],
-            {"return_std", "importance_clip", "mismatch_mask"},
-        ),
-        (
-            ["training.importance_clip=2", "training.mismatch_mask=icepop", "training.minibatches=2"],
-            {"return_std", "kl_reference"},
-        ),
-        (
-            ["algorithm={name: grpo, objective: dppo}"],
-            {"return_std", "importance_clip", "mismatch_mask", *NO_REFERENCE},
-        ),
-        (
-            ["algorithm=sft", "training.samples_per_task=1"],
-            {
-                *("group_std", "spread_without_gain", "no_spread", "groups_without_spread", *ONE_STEP, *NO_REFERENCE),
-                *("return_std", "entropy_collapse", "length", "tool_calls", "reward"),
-            },
-        ),
+        (["tools=[]"], CALLS | LONE | CLIPS | REFERENCE),
+        (["training.samples_per_task=1"], GROUPS | CLIPS | REFERENCE),
+        (["algorithm={name: grpo, kl_coef: 0.1}", "training.epochs=2"], LONE | CLIPS - {"clip_fraction"}),
+        (["training={importance_clip: 2, mismatch_mask: icepop, minibatches: 2}"], LONE | REFERENCE),
+        (["algorithm={name: grpo, objective: dppo}"], LONE | REFERENCE | CLIPS - {"clip_fraction"}),
+        (["algorithm=sft", "training.samples_per_task=1"], SHOWN | GROUPS | LONE | CLIPS | REFERENCE),
         (
             ["algorithm=ppo", "evaluation.every=0"],
-            {"bootstrapped_without_critic", "exact_match", "success", "return_std", *ONE_STEP, *NO_REFERENCE},
+            {"bootstrapped_without_critic", "exact_match", "success"} | LONE | CLIPS | REFERENCE,
         ),
     ],
 )

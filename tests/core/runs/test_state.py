@@ -37,18 +37,11 @@ def test_a_run_is_training_until_it_tells_how_it_ended(tmp_path: Path) -> None:
         assert reader.state().kind == "training"
         again.append_event(6, "failed", "the disk is full")
     assert reader.state() == RunState("failed", "the disk is full")
-    with Run.resume(run.path) as again:
-        again.append_event(6, "resumed", "training resumed after step 6")
-        again.append_event(7, "interrupted", "stopped after step 7 of 9")
-    assert reader.state() == RunState("interrupted", "stopped after step 7 of 9")
-    steps = [(event.step, event.event) for event in reader.events()]
-    assert steps == [
-        *((0, "started"), (3, "note"), (4, "stopped_early"), (4, "resumed"), (6, "failed"), (6, "resumed")),
-        (7, "interrupted"),
-    ]
-    assert reader.events()[1].text == "writing ? goes on"
-    times = [event.time for event in reader.events()]
-    assert times == sorted(times)
+    events = reader.events()
+    steps = [(event.step, event.event) for event in events]
+    assert steps == [(0, "started"), (3, "note"), (4, "stopped_early"), (4, "resumed"), (6, "failed")]
+    assert events[1].text == "writing ? goes on"
+    assert sorted(events, key=lambda event: event.time) == events
 
 
 def test_a_killed_run_is_interrupted_and_its_torn_line_is_no_event(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ import pytest
 from agent_r1_core.work import Work, WorkDisplay, duration, watched_by, working
 from agent_r1_core.work import display as display_module
 from agent_r1_core.work import work as work_module
-from agent_r1_core.work.display import is_terminal
 
 
 class Clock:
@@ -174,15 +173,3 @@ def test_a_terminal_shows_a_bar_and_the_time_left_where_they_fit(
     screen = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", watched(clock, 70, live=True, encoding=encoding, ends=False))
     assert re.search(pattern, screen), screen
     assert max(map(len, screen.split("\n"))) <= columns
-
-
-def test_a_dumb_terminal_is_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    monkeypatch.setenv("TERM", "dumb")
-    assert not is_terminal(Terminal())
-    monkeypatch.setenv("TERM", "xterm")
-    assert is_terminal(Terminal())
-    assert not is_terminal(io.StringIO())
