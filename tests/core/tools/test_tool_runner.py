@@ -9,7 +9,10 @@ import os
 import random
 import select
 import signal
-from collections.abc import AsyncIterator
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -313,3 +316,60 @@ def test_a_tool_that_no_other_process_finds_is_refused():
 
     with pytest.raises(ConfigError, match="no other process finds it; move it into a module"):
         ToolRunner({"local": local()}, isolation={"local": "process"})
+
+
+TOO_LATE = """
+import os, sys
+from agent_r1_core.tools.isolated_keeper import _obey
+ended = os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-c", ""])
+os.waitpid(ended, 0)
+_obey(ended, 0.0)
+"""
+
+
+def test_a_process_that_has_ended_by_itself_is_ended_without_a_word() -> None:
+    """The order of the training process may come too late."""
+    done = subprocess.run([sys.executable, "-c", TOO_LATE], stdin=subprocess.DEVNULL, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def use(function: Callable[[], Any], timeout: float = 20) -> Any:
+    """A tool's own function, as a baseline calls its search, has the time-out of the tool's calls."""
+    return asyncio.run(ToolRunner(made("lookup"), {"lookup": timeout}).use("lookup", function, str.upper))
+
+
+def leave() -> str:
+    raise SystemExit(3)
+
+
+def decline() -> str:
+    raise ToolError("the query is empty")
+
+
+async def later() -> str:
+    return "a page"
+
+
+@pytest.mark.parametrize("function", [lambda: "a page", later])
+def test_what_a_tools_own_function_gives_is_converted(function: Callable[[], Any]) -> None:
+    assert use(function) == "A PAGE"
+
+
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        (leave, "tool lookup failed with RuntimeError: SystemExit was raised"),
+        (lambda: None, "tool lookup failed with TypeError"),
+        (decline, "^the query is empty$"),
+    ],
+)
+def test_what_a_tools_own_function_raises_is_one_sentence(function: Callable[[], Any], sentence: str) -> None:
+    with pytest.raises(ToolError, match=sentence):
+        use(function)
+
+
+def test_a_tools_own_function_that_hangs_is_given_up() -> None:
+    release = threading.Event()
+    with pytest.raises(ToolError, match=r"lookup did not answer within 0\.1 seconds; make it faster, or raise"):
+        use(lambda: release.wait(20), 0.1)
+    release.set()
