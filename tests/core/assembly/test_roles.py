@@ -73,21 +73,18 @@ def test_an_update_looks_between_micro_batches_whether_it_is_stopped() -> None:
     assert asked == [False, False, True]
 
 
-def test_rollouts_refuse_to_play_under_other_weights_than_they_are_asked_for() -> None:
+async def test_rollouts_refuse_to_play_under_other_weights_than_they_are_asked_for() -> None:
     class Nobody:
         async def collect(self, request: RolloutRequest, on_episode: Any) -> RolloutResult:
             return RolloutResult()
 
-    async def work() -> None:
-        stage = SimpleNamespace(collector=Nobody())
-        rollouts = LocalRollouts(ScriptedPolicy(["hello"]), {"train": stage}, EngineModel("", "float32"))
-        await rollouts.load_weights({}, 7)
-        await rollouts.collect(RolloutRequest([], version=7))
-        await rollouts.collect(RolloutRequest([]))
-        with pytest.raises(EngineError, match="version 8, but the engine serves 7"):
-            await rollouts.collect(RolloutRequest([], version=8))
-
-    asyncio.run(work())
+    stage = SimpleNamespace(collector=Nobody())
+    rollouts = LocalRollouts(ScriptedPolicy(["hello"]), {"train": stage}, EngineModel("", "float32"))
+    await rollouts.load_weights({}, 7)
+    await rollouts.collect(RolloutRequest([], version=7))
+    await rollouts.collect(RolloutRequest([]))
+    with pytest.raises(EngineError, match="version 8, but the engine serves 7"):
+        await rollouts.collect(RolloutRequest([], version=8))
 
 
 def test_an_engine_that_starts_when_its_checkpoint_has_been_pruned_starts_from_the_model(tmp_path: Path) -> None:

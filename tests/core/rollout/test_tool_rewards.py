@@ -84,27 +84,24 @@ def test_a_reward_that_may_not_be_given_fails_its_call_and_is_told_once(isolatio
     assert len([record for record in caplog.records if "such calls fail and earn nothing" in record.message]) == 3
 
 
-def test_a_turn_gets_the_rewards_of_its_own_calls() -> None:
+async def test_a_turn_gets_the_rewards_of_its_own_calls() -> None:
     """Those of an earlier turn that end too late are lost, and so are those before the first action."""
     runner = ToolRunner({"paid": misbehaving_tools.paid()}, {"paid": 60.0})
     turns = make_trajectory([((1,), (2,))] * 3).turns
 
-    async def work() -> None:
-        await runner.start(ToolResources(""))
-        episode = EpisodeTools(runner, "e", Task("t", "?"), 1)
-        try:
-            await episode([ToolCall("paid", {"value": 1.0})])
-            for turn in turns:
-                episode.begin_turn(turn)
-                await episode([ToolCall("paid", {"value": 0.25}), ToolCall("paid", {"value": 0.5})])
-                late = asyncio.create_task(episode([ToolCall("paid", {"value": 1.0})]))
-                await asyncio.sleep(0)
-                episode.end_turn()
-                await late
-        finally:
-            await runner.close()
-
-    asyncio.run(work())
+    await runner.start(ToolResources(""))
+    episode = EpisodeTools(runner, "e", Task("t", "?"), 1)
+    try:
+        await episode([ToolCall("paid", {"value": 1.0})])
+        for turn in turns:
+            episode.begin_turn(turn)
+            await episode([ToolCall("paid", {"value": 0.25}), ToolCall("paid", {"value": 0.5})])
+            late = asyncio.create_task(episode([ToolCall("paid", {"value": 1.0})]))
+            await asyncio.sleep(0)
+            episode.end_turn()
+            await late
+    finally:
+        await runner.close()
     assert [turn.rewards for turn in turns] == [{"paid": 0.75}] * 3
 
 

@@ -178,17 +178,15 @@ def test_a_process_takes_no_more_than_its_limits(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_message_that_is_too_large_costs_no_process():
+async def test_a_message_that_is_too_large_costs_no_process():
     runner = ToolRunner(made("whoami", "remember"), isolation={"whoami": "process", "remember": "process"})
     roomy, full = context(), context()
     full.state["notes"] = "x" * (2 << 20)
 
-    async def work() -> list[Any]:
-        async with opened(runner):
-            sent = [await runner.call(ToolCall("whoami", {}), each) for each in (roomy, full, roomy)]
-            return [*sent, *[await runner.call(ToolCall("remember", {"lists": n}), roomy) for n in (10**6, 10)]]
-
-    before, refused, after, not_kept, kept = asyncio.run(work())
+    async with opened(runner):
+        sent = [await runner.call(ToolCall("whoami", {}), each) for each in (roomy, full, roomy)]
+        before, refused, after = sent
+        not_kept, kept = [await runner.call(ToolCall("remember", {"lists": n}), roomy) for n in (10**6, 10)]
     for answer in (refused, not_kept):
         assert "too much for a message to another process; keep less in the state" in answer.text
     assert json.loads(before.text)["process"] == json.loads(after.text)["process"]
@@ -212,17 +210,13 @@ def test_processes_close_their_tool_and_leave_no_process_behind(tmp_path):
 
 
 @pytest.mark.slow
-def test_further_processes_that_cannot_start_are_told_once_and_not_tried_without_end(tmp_path, caplog):
+async def test_further_processes_that_cannot_start_are_told_once_and_not_tried_without_end(tmp_path, caplog):
     runner = ToolRunner(orderly(tmp_path / "notes", most=1))
-
-    async def work() -> list[Any]:
-        async with opened(runner), asyncio.timeout(60):
-            answers = await asyncio.gather(*of_episodes(runner, ToolCall("orderly", {}), "abc"))
-            while "is missing" not in caplog.text:
-                await asyncio.sleep(0.01)  # on a busy machine the second process takes its time to fail
-            return answers
-
-    assert not any(answer.error for answer in asyncio.run(work()))
+    async with opened(runner):
+        answers = await asyncio.gather(*of_episodes(runner, ToolCall("orderly", {}), "abc"))
+        while "is missing" not in caplog.text:
+            await asyncio.sleep(0.01)  # on a busy machine the second process takes its time to fail
+    assert not any(answer.error for answer in answers)
     assert (tmp_path / "notes").read_text().split().count("opened") <= 4
     assert caplog.text.count("a process of tool orderly is missing") == 1
 
@@ -262,15 +256,12 @@ def test_many_short_calls_share_the_processes_that_stand_ready(monkeypatch):
 
 
 @pytest.mark.slow
-def test_calls_that_find_no_free_process_get_one_of_their_own(tmp_path):
+async def test_calls_that_find_no_free_process_get_one_of_their_own(tmp_path):
     runner = ToolRunner(made("meet"), {"meet": 60}, {"meet": "process"}, max_concurrency=4)
-
-    async def work() -> list[Any]:
-        async with opened(runner):
-            call = ToolCall("meet", {"folder": str(tmp_path), "guests": 4})
-            return await asyncio.gather(*of_episodes(runner, call, "abcd"))
-
-    assert [answer.text for answer in asyncio.run(work())] == ["4"] * 4
+    async with opened(runner):
+        call = ToolCall("meet", {"folder": str(tmp_path), "guests": 4})
+        answers = await asyncio.gather(*of_episodes(runner, call, "abcd"))
+    assert [answer.text for answer in answers] == ["4"] * 4
 
 
 def test_runners_share_corpus_files_and_delete_what_a_killed_run_left(tmp_path):
@@ -287,23 +278,20 @@ def test_runners_share_corpus_files_and_delete_what_a_killed_run_left(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_process_that_misses_its_deadline_is_killed_then_and_not_at_the_end(tmp_path):
-    async def work() -> None:
-        spin = isolated.IsolatedTool(bad_tools.spin(), 1, ToolLimits())
-        await spin.start(RESOURCES, {})
-        (process,) = spin._all
-        try:
-            with pytest.raises(CallTimeout):
-                await spin.call({"how": "integers", "pid_file": str(tmp_path / "pid")}, context(), 0.2)
-            ended = await asyncio.to_thread(process._process.wait, 60)
-            assert ended == 128 + signal.SIGKILL
-            async with asyncio.timeout(60):
-                while not spin._all:
-                    await asyncio.sleep(0.01)  # for the process that takes its place
-        finally:
-            await spin.close()
-
-    asyncio.run(work())
+async def test_a_process_that_misses_its_deadline_is_killed_then_and_not_at_the_end(tmp_path):
+    spin = isolated.IsolatedTool(bad_tools.spin(), 1, ToolLimits())
+    await spin.start(RESOURCES, {})
+    (process,) = spin._all
+    try:
+        with pytest.raises(CallTimeout):
+            await spin.call({"how": "integers", "pid_file": str(tmp_path / "pid")}, context(), 0.2)
+        ended = await asyncio.to_thread(process._process.wait, 60)
+        assert ended == 128 + signal.SIGKILL
+        async with asyncio.timeout(60):
+            while not spin._all:
+                await asyncio.sleep(0.01)  # for the process that takes its place
+    finally:
+        await spin.close()
 
 
 def test_a_tool_that_no_other_process_finds_is_refused():
