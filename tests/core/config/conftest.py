@@ -15,9 +15,9 @@ PLUGIN = """
 from typing import ClassVar
 
 from agent_r1_core import (
-    Algorithm, AlgorithmConfig, AlgorithmSpec, ComponentConfig, Engine, EngineConfig, EngineSpec, EnvConfig, EnvSpec,
-    Preset, RewardFn, RewardSpec, TaskSource, TaskSpec, Tool, ToolEnv, ToolFormat, ToolFormatBlock, ToolFormatSpec,
-    ToolSpec, Tracker, TrackerSpec, hookimpl,
+    Algorithm, AlgorithmConfig, AlgorithmSpec, ComponentConfig, DataPath, Engine, EngineConfig, EngineSpec, EnvConfig,
+    EnvSpec, Preset, RewardFn, RewardSpec, TaskSource, TaskSpec, Tool, ToolEnv, ToolFormat, ToolFormatBlock,
+    ToolFormatSpec, ToolSpec, Tracker, TrackerSpec, hookimpl,
 )
 
 AGENT_R1_PLUGIN_API = 1
@@ -109,6 +109,7 @@ class Sums(TaskSource):
         size: int = 10
         levels: tuple[int, ...] = (1, 2)
         path: str | None = None
+        files: tuple[DataPath, ...] = ()
 
 
 Free, Json, Right, Board, Speaker = (

@@ -157,18 +157,6 @@ def test_the_reference_of_a_policy_with_adapters_is_the_model_below_them(tmp_pat
     assert relative_difference(*gradients) < 1e-6
 
 
-def test_advantages_come_back_by_trajectory_one_for_each_of_its_ids() -> None:
-    group = random_group(0, 4, new_segment_at=(1,))
-    group.trajectories[1].status = EndStatus.FAILED
-    numbers = Learner(Policy(tiny_model()), GRPO(), TrainingConfig()).update([group], 1).numbers
-    for trajectory in group.trajectories:
-        advantages = numbers.of(trajectory.id)["advantages"]
-        assert (advantages is None) == (trajectory.status is EndStatus.FAILED)
-        if advantages is not None:
-            mask = [bool(bit) for segment in trajectory.segments for bit in segment.mask]
-            assert [value != 0 for value in advantages] == mask
-
-
 def test_an_episode_that_an_outer_limit_cut_is_counted_where_no_critic_continues_it() -> None:
     cut = Group(make_task(), [make_trajectory(sample=i, reward=float(i), bootstrap=i < 2) for i in range(3)])
     policy = Policy(tiny_model())
