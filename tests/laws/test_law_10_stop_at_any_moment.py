@@ -222,11 +222,11 @@ def test_a_checkpoint_that_training_has_overtaken_holds_its_own_step(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = BUNDLED | {"algorithm": "ppo", "checkpoint": "{every: 1, keep: 9, best: null}"}
-    whole = run_once(folder, "prompt", 3, **options)
-    overtaken = Overtaken(3)
+    whole = run_once(folder, "prompt", 2, **options)
+    overtaken = Overtaken(2)
     monkeypatch.setattr("agent_r1_core.learning.learner.write_state", overtaken.write)
-    late = run_once(folder, "overtaken", 3, listener=overtaken, **options)
-    assert overtaken.written == 3
+    late = run_once(folder, "overtaken", 2, listener=overtaken, **options)
+    assert overtaken.written == 2
     assert fingerprint(late) == fingerprint(whole)
 
 
