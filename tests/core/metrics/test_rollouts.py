@@ -1,4 +1,4 @@
-"""What a rollout reports, by declared names, and how rollouts that follow one another are one."""
+"""What a rollout reports, by names that are declared once, and how rollouts that follow one another are one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import sys
 
 import pytest
 
+from agent_r1_core.contracts.component import Component
+from agent_r1_core.contracts.metric import Metric
+from agent_r1_core.errors import ConfigError
 from agent_r1_core.health.watch import HealthConfig, Watch
 from agent_r1_core.metrics import Catalogue
 from agent_r1_core.metrics.rollouts import SCALE, episode_metrics, reward_metrics, spread_metrics
@@ -120,3 +123,42 @@ def test_a_tools_numbers_are_joined_though_one_side_has_none() -> None:
     assert (empty + told).numbers == (told + empty).numbers == {"hits": (3.0 * SCALE, 1)}
     assert (told + told).numbers == {"hits": (6.0 * SCALE, 2)}
     assert (told - told).numbers == {}
+
+
+class Counting(Component):
+    """Declares a metric of its own."""
+
+    metrics = (Metric("hits", "calls that found something", unit="share", better="higher"),)
+
+
+@pytest.mark.parametrize(
+    ("name", "of"),
+    [
+        ("reward/brief", "one reward"),
+        ("eval/wiki/reward/mean", "return"),
+        ("eval/pass@8", "k samples"),
+        ("tools/wiki_search/seconds", "this tool"),
+        ("env/score", "number"),
+    ],
+)
+def test_members_of_a_family_are_found(name: str, of: str) -> None:
+    metric = Catalogue()[name]
+    assert metric == name
+    assert of in metric.meaning
+
+
+def test_a_metric_that_does_not_exist_is_an_error_with_the_nearest_name() -> None:
+    with pytest.raises(ConfigError, match=r"'health/group_sd'; did you mean 'health/group_std'"):
+        Catalogue()["health/group_sd"]
+    assert Catalogue().undeclared(["reward/mean", "reward/a/b", "nonsense"]) == ["reward/a/b", "nonsense"]
+
+
+def test_a_component_declares_its_own() -> None:
+    catalogue = Catalogue.with_components(
+        [("algorithm", "mine", Counting), ("env", "world", Counting), ("tool", "search", Counting)]
+    )
+    for name in ("update/hits", "env/hits", "tools/search/hits"):
+        assert catalogue[name].meaning == "calls that found something"
+        assert catalogue[name].better == "higher"
+    assert "tools/other/hits" not in catalogue
+    assert "update/hits" not in Catalogue()

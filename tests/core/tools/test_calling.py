@@ -1,9 +1,10 @@
-"""Calling plugin authors' functions, on the event loop and in threads that may hang."""
+"""Calling plugin authors' functions, on the event loop and in threads that may hang; and the process that all share."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +16,7 @@ import pytest
 from agent_r1_core.errors import ToolError, raised_at
 from agent_r1_core.tools import calling, threads
 from agent_r1_core.tools.calling import Caller
+from agent_r1_core.tools.process_state import SharedProcess
 from agent_r1_core.tools.threads import CallTimeout, Lane, ThreadPool
 
 
@@ -195,3 +197,22 @@ async def test_a_cancelled_call_that_never_ends_costs_its_lane_the_grace_only(mo
     for name in ("next", "last"):
         assert await asyncio.wait_for(lane.run(lambda name=name: name), timeout=60) == name
     held.release.set()
+
+
+@pytest.mark.parametrize(("change", "while_others_run"), [(500, 500), (-100, 0)])
+def test_a_higher_recursion_limit_lasts_as_long_as_any_call_and_a_lower_one_ends_with_its_call(
+    change: int, while_others_run: int
+) -> None:
+    before, process = sys.getrecursionlimit(), SharedProcess()
+    try:
+        process.begin("deep")
+        process.begin("quick")
+        sys.setrecursionlimit(before + change)
+        process.returned("quick")
+        process.end()
+        assert sys.getrecursionlimit() == before + while_others_run
+        process.returned("deep")
+        process.end()
+        assert sys.getrecursionlimit() == before
+    finally:
+        sys.setrecursionlimit(before)
