@@ -43,20 +43,17 @@ class Waiting:
         return f"update of step {step}"
 
 
-def test_a_cancelled_update_stops_before_anybody_goes_on() -> None:
-    async def work() -> bool:
-        learner = Waiting()
-        local = LocalLearner(learner)
-        update = asyncio.create_task(local.update([], 1))
-        while not learner.begun.is_set():
-            await asyncio.sleep(0)
-        update.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await update
-        learner.go_on.set()
-        return await local.update([], 2) == "update of step 2"
-
-    assert asyncio.run(asyncio.wait_for(work(), 120))
+async def test_a_cancelled_update_stops_before_anybody_goes_on() -> None:
+    learner = Waiting()
+    local = LocalLearner(learner)
+    update = asyncio.create_task(local.update([], 1))
+    while not learner.begun.is_set():
+        await asyncio.sleep(0)
+    update.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await update
+    learner.go_on.set()
+    assert await local.update([], 2) == "update of step 2"
 
 
 def test_an_update_looks_between_micro_batches_whether_it_is_stopped() -> None:

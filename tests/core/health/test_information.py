@@ -118,12 +118,8 @@ def test_other_thoughts_are_of_other_tasks_where_they_can_be() -> None:
     swapped = [prompts[2][4] for prompts, _ in measured(alike)]
     assert swapped == [21, 21, 20]
     turns = measured(alike, *(acted(str(number), *[[1, 2, 60 + number, 3, 4, 30]] * 9) for number in range(9)))
-    assert [prompts[0][4] for prompts, _ in turns] == [
-        20,
-        20,
-        21,
-        *(60 + number for number in range(7) for _ in "1234"),
-    ]
+    four_of_each = [60 + number for number in range(7) for _ in range(4)]
+    assert [prompts[0][4] for prompts, _ in turns] == [20, 20, 21, *four_of_each]
     assert [prompts[2][4] for prompts, _ in turns[:4]] == [60, 60, 60, 61]
 
 
