@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from agent_r1_core.config import ResolvedConfig
+from agent_r1_core.config import ResolvedConfig, load_config
+from agent_r1_core.errors import ConfigError, PluginError
+from agent_r1_core.plugins.sources import candidates
+from agent_r1_core.plugins.trust import remember
 
 PLUGIN = """
 from typing import ClassVar
@@ -189,15 +190,12 @@ checkpoint: {best: eval/reward/right}
 plugins: [./parts.py]
 """
 
-Load = Callable[..., "ResolvedConfig"]
+Load = Callable[..., ResolvedConfig]
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the user's plugin `parts.py` and the recipe `small.yaml`; the current folder is another one."""
-    from agent_r1_core.plugins.sources import candidates
-    from agent_r1_core.plugins.trust import remember
-
     home = tmp_path / "home"
     home.mkdir()
     (home / "parts.py").write_text(PLUGIN)
@@ -212,7 +210,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def load(folder: Path) -> Load:
     """Load the small recipe with overrides, or another text in its place."""
-    from agent_r1_core.config import load_config
 
     def load(
         *overrides: str, text: str | None = None, training: bool = True, plugins: Sequence[str] = ()
@@ -228,8 +225,6 @@ def load(folder: Path) -> Load:
 @pytest.fixture
 def refused() -> Callable[..., str]:
     """Load a recipe with overrides that are wrong; returns the sentence."""
-    from agent_r1_core.config import load_config
-    from agent_r1_core.errors import ConfigError, PluginError
 
     def refused(*overrides: str, recipe: Path | str = "default") -> str:
         with pytest.raises((ConfigError, PluginError)) as caught:

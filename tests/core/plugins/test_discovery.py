@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import py_compile
 import sys
 from collections.abc import Callable
@@ -92,8 +93,6 @@ def test_a_missing_or_other_api_number_is_incompatible(local_plugin: Write, api:
 
 
 def test_a_file_given_twice_is_one_plugin_and_hides_no_module_of_its_name(local_plugin: Write) -> None:
-    import json
-
     path = local_plugin("@hookimpl\ndef register_tools(): return []", name="json")
     registry = Registry.discover([path, str(path)])
     assert [p.status for p in registry.plugins if p.file_hash] == [PluginStatus.OK]

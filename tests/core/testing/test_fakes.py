@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
 from agent_r1_core.errors import ComponentLoadError, ConfigError, UnknownComponent
 from agent_r1_core.testing import (
@@ -28,9 +29,6 @@ TOKENIZER = tiny_tokenizer()
 
 
 def test_a_model_folder_loads_and_repeats(tmp_path: Path) -> None:
-    import torch
-    from transformers import AutoModelForCausalLM
-
     folder = tiny_model_folder(tmp_path / "model", seed=3)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
     twin = tiny_model(seed=3)

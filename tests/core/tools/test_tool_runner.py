@@ -23,7 +23,7 @@ import bad_tools
 import misbehaving_tools as tools
 import pytest
 
-from agent_r1_core import Passage, Task, ToolCall, ToolContext, ToolResources
+from agent_r1_core import Passage, Task, ToolCall, ToolContext, ToolResources, tool
 from agent_r1_core.contracts.tool import ToolLimits
 from agent_r1_core.errors import ConfigError, ToolError
 from agent_r1_core.metrics.rollouts import SCALE
@@ -295,8 +295,6 @@ async def test_a_process_that_misses_its_deadline_is_killed_then_and_not_at_the_
 
 
 def test_a_tool_that_no_other_process_finds_is_refused():
-    from agent_r1_core import tool
-
     @tool
     def local() -> str:
         """Be local."""
