@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
 
 CONTRACTS = {"contracts", "trajectory", "errors", "opening"}
@@ -121,9 +122,21 @@ WITH_COMMANDS = {"agent_r1_gateway", "agent_r1_league", "agent_r1_paper", "agent
 """Those of them that may import the command line."""
 
 
-def run_time_imports(file: Path) -> Iterator[str]:
+@cache
+def tree_of(file: Path) -> ast.Module:
+    """A file, parsed."""
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def shipped(root: Path) -> Iterator[Path]:
+    """The files of the core, the command line and the plugins."""
+    return (file for folder in ("agent_r1_core", "agent_r1_cli", "plugins") for file in (root / folder).rglob("*.py"))
+
+
+@cache
+def run_time_imports(file: Path) -> set[str]:
     """Modules that a file imports at run time, also inside functions; what stands under TYPE_CHECKING is free."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    tree, found = tree_of(file), set[str]()
     free = {
         id(inner)
         for node in ast.walk(tree)
@@ -135,9 +148,10 @@ def run_time_imports(file: Path) -> Iterator[str]:
         if id(node) in free:
             continue
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
+            found.add(node.module)
+    return found
 
 
 def rooms(files: Iterator[Path]) -> Iterator[tuple[Path, str]]:
@@ -163,8 +177,7 @@ def test_every_room_of_the_core_imports_only_what_it_may(root: Path) -> None:
 
 def test_ray_stays_in_its_room(root: Path) -> None:
     """So that no other command, and no algorithm, tool or reward, knows where it runs."""
-    files = (file for folder in ("agent_r1_core", "agent_r1_cli", "plugins") for file in (root / folder).rglob("*.py"))
-    using = {file.parent for file in files if "ray" in {name.split(".")[0] for name in run_time_imports(file)}}
+    using = {file.parent for file in shipped(root) if "ray" in {one.split(".")[0] for one in run_time_imports(file)}}
     assert using == {root / "plugins" / "agent_r1_ray"}
 
 
@@ -172,9 +185,8 @@ def test_files_are_opened_in_one_place(root: Path) -> None:
     """So that none is a pipe, a device, or longer than is read (LAW 13)."""
     opening = {
         str(file.relative_to(root))
-        for folder in ("agent_r1_core", "agent_r1_cli", "plugins")
-        for file in (root / folder).rglob("*.py")
-        if file != root / "agent_r1_core" / "opening.py" and any(map(_opens, _calls(ast.parse(file.read_text()))))
+        for file in shipped(root)
+        if file != root / "agent_r1_core" / "opening.py" and any(map(_opens, _calls(tree_of(file))))
     }
     assert opening == OWN_FILES.keys()
 
@@ -183,9 +195,8 @@ def test_what_libraries_open_is_checked_before(root: Path) -> None:
     """In the same function."""
     unchecked = [
         f"{file.relative_to(root)}: {function.name} calls {ast.unparse(call.func)}"
-        for folder in ("agent_r1_core", "agent_r1_cli", "plugins")
-        for file in (root / folder).rglob("*.py")
-        for function in ast.walk(ast.parse(file.read_text()))
+        for file in shipped(root)
+        for function in ast.walk(tree_of(file))
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
         for call in _calls(function)
         if any(f".{ast.unparse(call.func)}".endswith(f".{name}") for name in READ_BY_LIBRARIES)
@@ -272,7 +283,7 @@ def test_no_module_imports_itself_by_a_detour(root: Path) -> None:
 
 def _imported(file: Path, modules: Collection[str]) -> Iterator[str]:
     """The modules among these that a file names in its imports."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -46,7 +46,7 @@ ROOMS = (
             *(f"plugins/agent_r1_{name}/{name}.py" for name in _ALGORITHMS),
         ),
         (
-            *(f"tests/core/learning/test_{name}.py" for name in _CREDIT if name != "aggregation"),
+            *("tests/core/learning/test_credit.py", "tests/core/learning/test_loss.py"),
             "tests/core/test_option_bounds.py",
             "tests/plugins/test_algorithms.py",
             *(f"tests/plugins/{name}" for name in _ALGORITHMS),

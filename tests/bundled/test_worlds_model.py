@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import pytest
 
+from agent_r1_core.assembly.model_source import BUNDLED
 from agent_r1_core.evaluation.evaluator import EvaluationPlan
 from agent_r1_core.training.api import evaluate, resolve
 from agent_r1_core.trajectory import Trajectory
@@ -19,11 +19,6 @@ WORLDS = {
     "countdown": ("{name: countdown}", 0.3),
 }
 """Each world, and the share of its turns that must be legal."""
-
-
-@pytest.fixture(scope="module")
-def worlds_folder(folder: Path) -> Path:
-    return folder.parent / "tiny-worlds"
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +51,8 @@ def test_it_crosses_the_lake_only_by_chance_and_tries_every_direction(play: Call
     assert {f"<answer>{name}</answer>" for name in ("left", "down", "right", "up")} <= said
 
 
-def test_its_card_states_what_it_can_do(worlds_folder: Path) -> None:
-    card = (worlds_folder / "README.md").read_text()
+def test_its_card_states_what_it_can_do() -> None:
+    card = (BUNDLED / "tiny-worlds" / "README.md").read_text()
     for world, (_, share) in WORLDS.items():
         figure = card.partition(f"| legal turns, {world} | ")[2].partition(" |")[0]
         assert float(figure) > share

@@ -65,10 +65,11 @@ def test_a_broken_file_gives_one_sentence(tmp_path: Path, name: str, content: by
 
 
 @pytest.mark.parametrize("name", ["data.jsonl", "data.jsonl.gz", "data.csv"])
-def test_a_line_beyond_the_bound_is_refused_before_it_is_read(name: str, tmp_path: Path) -> None:
-    content = b'"a"\n"' + b"x" * 2**27 + b'"\n'
-    (tmp_path / name).write_bytes(gzip.compress(content, 1) if name.endswith(".gz") else content)
-    sentence = re.escape(f"line 2 of {tmp_path / name} is longer than 67,108,864 bytes; give one record on a line")
+def test_a_line_beyond_the_bound_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_r1_core.records.files.DOCUMENT", 2**20)
+    content = b'"a"\n"' + b"x" * 2**20 + b'"\n'
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    sentence = re.escape(f"line 2 of {tmp_path / name} is longer than 1,048,576 bytes; give one record on a line")
     with pytest.raises(TaskError, match=sentence):
         read_records(tmp_path / name, hub="")
 

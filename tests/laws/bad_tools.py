@@ -72,6 +72,15 @@ ERRORS: dict[str, type[BaseException]] = {
 }
 
 
+def failing(kind: str) -> Callable[[], Any]:
+    """A function that raises."""
+
+    def fail() -> Any:
+        raise ERRORS[kind]()
+
+    return fail
+
+
 def _circle() -> list[Any]:
     circle: list[Any] = []
     circle.append(circle)

@@ -30,8 +30,7 @@ from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutSettings
-from agent_r1_core.testing import ScriptedPolicy, tiny_model_folder
-from agent_r1_core.trajectory import Group
+from agent_r1_core.testing import ScriptedPolicy
 
 TOOL = {"type": "function", "function": {"name": "look", "description": "", "parameters": {"type": "object"}}}
 CALL = '<tool_call>\n{"name": "look", "arguments": {"sure": true, "most": 1, "who": "Karimo"}}\n</tool_call>'
@@ -256,9 +255,8 @@ def test_a_call_that_is_only_spelled_is_text(monkeypatch):
     assert said[0]["content"] == CALL
 
 
-def test_the_learner_finds_the_log_probs_of_every_segment(tmp_path: Path, monkeypatch):
+async def test_the_learner_finds_the_log_probs_of_every_segment(noise: Path, monkeypatch):
     """LAW 2, over segments that fork, begin anew and take turns."""
-    folder = tiny_model_folder(tmp_path)
 
     def all_of_them(client: Client) -> None:
         for program in (sums_up, edits_its_past, has_two_sub_agents, asks_twice):
@@ -266,26 +264,22 @@ def test_the_learner_finds_the_log_probs_of_every_segment(tmp_path: Path, monkey
 
     monkeypatch.setattr("agent_r1_gateway.env.function_named", lambda name: lambda ep: all_of_them(Client(ep)))
 
-    async def work() -> list[Group]:
-        engine, tokenizer = TransformersEngine(), ChatTokenizer.from_folder(folder)
-        config = ProgramEnv.Config(function="a:b", workers=0, max_turns=30)
-        settings = RolloutSettings(
-            partial(ProgramEnv, config), tool_format=Hermes(), sampling=Sampling(max_new_tokens=8), max_retries=0
-        )
-        collector = Collector(engine, tokenizer, settings)
-        try:
-            await engine.start(EngineModel(str(folder), "float32", "cpu"))
-            result = await collector.collect(RolloutRequest([Task("q", "?")], samples=2))
-        finally:
-            await engine.close()
-            collector.close()
-        assert not result.dropped, result.dropped[0].reason
-        return result.groups
-
-    groups = asyncio.run(work())
-    for number, trajectory in enumerate(groups[0].trajectories):
+    config = ProgramEnv.Config(function="a:b", workers=0, max_turns=30)
+    settings = RolloutSettings(
+        partial(ProgramEnv, config), tool_format=Hermes(), sampling=Sampling(max_new_tokens=8), max_retries=0
+    )
+    engine = TransformersEngine()
+    collector = Collector(engine, ChatTokenizer.from_folder(noise), settings)
+    try:
+        await engine.start(EngineModel(str(noise), "float32", "cpu"))
+        result = await collector.collect(RolloutRequest([Task("q", "?")], samples=2))
+    finally:
+        await engine.close()
+        collector.close()
+    assert not result.dropped, result.dropped[0].reason
+    for number, trajectory in enumerate(result.groups[0].trajectories):
         assert len(trajectory.segments) >= 9
         trajectory.reward = float(number)
-    metrics = Learner(Policy.load(folder), GRPO(), TrainingConfig(lr=0.05)).update(groups, 1).metrics
+    metrics = Learner(Policy.load(noise), GRPO(), TrainingConfig(lr=0.05)).update(result.groups, 1).metrics
     assert metrics["logprob_gap"] < 1e-4
     assert metrics["update/grad_norm"] > 1e-3

@@ -171,23 +171,17 @@ def test_engine_and_learner_agree_on_a_gpu(tmp_path: Path, gpu: str, engine: str
     assert_equal(first, second)
 
 
-def test_the_gap_is_measured_and_would_be_seen(tmp_path: Path) -> None:
+async def test_the_gap_is_measured_and_would_be_seen(folder: Path) -> None:
     """Log-probs that are off by a tenth of a nat show as exactly that."""
-    policy = Policy.load(tiny_model_folder(tmp_path))
-
-    async def off() -> list[Group]:
-        engine = TransformersEngine()
-        await engine.start(EngineModel(str(tmp_path), "float32"))
-        try:
-            groups = await rollout(engine, 1, 1.0)
-        finally:
-            await engine.close()
-        for trajectory in groups[0].trajectories:
-            for segment in trajectory.segments:
-                segment.logprobs = [value - 0.1 for value in segment.logprobs]
-        return groups
-
-    metrics = Learner(policy, GRPO(), TrainingConfig()).update(asyncio.run(off()), 1).metrics
+    engine, model = TransformersEngine(), folder / "model"
+    await engine.start(EngineModel(str(model), "float32"))
+    try:
+        groups = await rollout(engine, 1, 1.0)
+    finally:
+        await engine.close()
+    for segment in (segment for one in groups[0].trajectories for segment in one.segments):
+        segment.logprobs = [value - 0.1 for value in segment.logprobs]
+    metrics = Learner(Policy.load(model), GRPO(), TrainingConfig()).update(groups, 1).metrics
     assert metrics["logprob_gap"] == pytest.approx(0.1, abs=1e-3)
     for gap, loud in ((0.004, False), (0.011, True)):
         alarms = Watch(HealthConfig()).judge(1, {"prob_gap": gap})

@@ -34,6 +34,7 @@ class Found(RewardFn):
 
 
 CALL = call("lookup", name="Name0")
+UNPAID = ToolReward(0.0)
 
 
 def last_tokens(batch: Batch, row: int) -> list[int]:
@@ -68,29 +69,30 @@ def test_a_process_reward_sees_what_followed_the_action_also_in_the_last_turn() 
     assert sum("Tavelo" in message["content"] for message in one.messages()) == 2, "it stands once, in the next turn"
 
 
-def policy(cue: Cue) -> str:
-    """Every other sample farms the call until its turns run out; the others call once and answer."""
-    sample = int(cue.request.episode.split("/")[-2])
-    return CALL if sample % 2 or cue.turn == 0 else "<answer>Tavelo</answer>"
+def farming(actions: list[str]) -> ScriptedPolicy:
+    """Every other sample does this until its turns run out; the others call once and answer."""
+
+    def act(cue: Cue) -> str:
+        sample = int(cue.request.episode.split("/")[-2])
+        return actions[cue.turn] if sample % 2 else (CALL if cue.turn == 0 else "<answer>Tavelo</answer>")
+
+    return ScriptedPolicy(act)
 
 
-def played(source: str, cap: float | None) -> list[Group]:
-    """Two groups of farmers and solvers; a turn's call pays 0.5, through one of the sources of process rewards."""
-    rewards: list[Any] = [Right()]
-    more: dict[str, Any] = {"tool_rewards": {"lookup": ToolReward(0.5 if source == "tool" else 0.0, cap)}}
-    if source == "reward":
-        more = {"tool_rewards": {"lookup": ToolReward(0.0)}}
-        rewards.append(WeightedReward(Found(), 0.5, cap=cap))
-    stage = Stage(ScriptedPolicy(policy), [PaidLookup()], env={"max_turns": TURNS}, rewards=rewards, **more)
+def played(policy: ScriptedPolicy, *rewards: WeightedReward, tool: ToolReward = UNPAID) -> list[Group]:
+    """Two groups of farmers and solvers, with these rewards beside that of the right answer."""
+    given: list[Any] = [Right(), *rewards]
+    env, paid = {"max_turns": TURNS}, {"lookup": tool}
+    stage = Stage(policy, [PaidLookup()], env=env, rewards=given, tool_rewards=paid)
     groups = stage.play(questions(2), samples=4).groups
     for group in groups:
         group.baseline = make_trajectory(reward=0.5, baseline=True)
     return groups
 
 
-def first_advantages(algorithm: Algorithm, groups: list[Group], source: str) -> torch.Tensor:
+def first_advantages(algorithm: Algorithm, groups: list[Group], **weights: float) -> torch.Tensor:
     """What each trajectory's first action token is credited with, under a critic that knows nothing; [n]."""
-    batch = Batch.from_groups(algorithm.filter(groups), {"found": 0.5, "lookup": 0.5 * (source == "tool")})
+    batch = Batch.from_groups(algorithm.filter(groups), weights)
     zeros = torch.zeros(batch.ids.shape)
     batch.values = batch.old_logprobs = batch.reference_logprobs = zeros
     advantages = algorithm.advantages(batch).advantages
@@ -103,11 +105,14 @@ def test_repeating_a_rewarded_call_does_not_beat_solving_the_task(name: str, sou
     """With a cap of one call, solving is worth more. Without it farming would be: the play is one that can tell. GDPO
     gives a reward no more than its weight, however much it pays."""
     for cap, solving_wins in ((1.0, True), (None, name == "gdpo")):
-        groups = played(source, cap)
+        if source == "tool":
+            groups = played(farming([CALL] * TURNS), tool=ToolReward(0.5, cap))
+        else:
+            groups = played(farming([CALL] * TURNS), WeightedReward(Found(), 0.5, cap=cap))
         earned = [sum(turn.reward for turn in one.turns) for one in groups[0].trajectories]
         assert earned == ([0.5] * 4 if cap else [0.5, 0.5 * TURNS] * 2)
         assert [one.reward for one in groups[0].trajectories] == [1.0, 0.0] * 2
-        credit = first_advantages(ALGORITHMS[name], groups, source)
+        credit = first_advantages(ALGORITHMS[name], groups, found=0.5, lookup=0.5 * (source == "tool"))
         solved, farmed = credit[::2], credit[1::2]
         assert len(solved) >= 2
         assert (solved > farmed).all() if solving_wins else (solved < farmed).all()
@@ -129,24 +134,10 @@ def test_farming_a_reward_of_reasoning_does_not_beat_solving_the_task(farm: str)
     cls, actions, farmed_score, solved_score = FARMS[farm]
     reward = cls()
     reward.name = "reasoning"
-
-    def act(cue: Cue) -> str:
-        sample = int(cue.request.episode.split("/")[-2])
-        return actions[cue.turn] if sample % 2 else (CALL if cue.turn == 0 else "<answer>Tavelo</answer>")
-
-    rewards: list[Any] = [Right(), WeightedReward(reward, 0.5)]
-    unpaid = {"lookup": ToolReward(0.0)}
-    stage = Stage(ScriptedPolicy(act), [PaidLookup()], env={"max_turns": TURNS}, rewards=rewards, tool_rewards=unpaid)
-    groups = stage.play(questions(2), samples=4).groups
-    for group in groups:
-        group.baseline = make_trajectory(reward=0.5, baseline=True)
+    groups = played(farming(actions), WeightedReward(reward, 0.5))
     earned = [sum(turn.rewards["reasoning"] for turn in one.turns) for one in groups[0].trajectories]
     assert earned == [solved_score, farmed_score] * 2
     scaled = [] if farm == "ever new calls" else ["ppo_turns", "reinforce_pp_turns"]
     for name in (*(name for name in NAMES if name in REWARDED), *scaled):
-        algorithm = ALGORITHMS[name]
-        batch = Batch.from_groups(algorithm.filter(groups), {"reasoning": 0.5})
-        batch.values = batch.old_logprobs = batch.reference_logprobs = torch.zeros(batch.ids.shape)
-        advantages = algorithm.advantages(batch).advantages
-        credit = advantages.gather(1, batch.action_mask.int().argmax(1, keepdim=True))[:, 0]
+        credit = first_advantages(ALGORITHMS[name], groups, reasoning=0.5)
         assert (credit[::2] > credit[1::2]).all(), name

@@ -250,24 +250,21 @@ def test_a_wrong_template_is_not_played_again() -> None:
     assert len(starts) == len(set(starts)) < 9
 
 
-def test_an_interruption_is_no_failure() -> None:
+async def test_an_interruption_is_no_failure() -> None:
     """Ctrl-C ends the rollout; it is not retried, and no half episode is dropped as failed."""
     ended: list[Trajectory] = []
 
-    async def work() -> None:
-        own = stage(world())
-        arrived = asyncio.Event()
+    own = stage(world())
+    arrived = asyncio.Event()
 
-        async def never(request: Any) -> Any:
-            arrived.set()
-            await asyncio.Event().wait()
+    async def never(request: Any) -> Any:
+        arrived.set()
+        await asyncio.Event().wait()
 
-        own.engine.generate = never  # type: ignore[method-assign]
-        task = asyncio.create_task(own.collector.collect(RolloutRequest(questions(2), 1, 1), ended.append))
-        await arrived.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(work())
+    own.engine.generate = never  # type: ignore[method-assign]
+    task = asyncio.create_task(own.collector.collect(RolloutRequest(questions(2), 1, 1), ended.append))
+    await arrived.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert ended == []

@@ -43,7 +43,7 @@ def test_the_versions_of_a_group_are_at_most_so_far_apart_also_in_a_resumed_run(
         assert played[0] == played[1], "running ahead, or an interruption, changed the tasks of a step"
 
 
-def test_weights_that_come_while_a_new_worker_takes_those_of_before_reach_it_before_any_episode() -> None:
+async def test_weights_that_come_while_a_new_worker_takes_those_of_before_reach_it_before_any_episode() -> None:
     loading, workers, reasons = asyncio.Event(), list[FakeWorker](), list[str]()
 
     def make(number: int) -> FakeWorker:
@@ -52,20 +52,17 @@ def test_weights_that_come_while_a_new_worker_takes_those_of_before_reach_it_bef
             workers[-1].weights = loading
         return workers[-1]
 
-    async def work() -> None:
-        dispatcher = Dispatcher(make, 2, 8, False, lambda note: None)
-        await dispatcher.start()
-        await dispatcher.load_weights({}, 1)
-        workers[0].lose()
-        while len(workers) < 3:
-            await asyncio.sleep(0)
-        await dispatcher.load_weights({}, 2)
-        loading.set()
-        for _ in range(20):
-            await asyncio.sleep(0)
-        await dispatcher.play(plans(20), lambda plan, trajectory: reasons.append(trajectory.reason), version=2)
-        await dispatcher.close()
-
-    asyncio.run(asyncio.wait_for(work(), 60))
+    dispatcher = Dispatcher(make, 2, 8, False, lambda note: None)
+    await dispatcher.start()
+    await dispatcher.load_weights({}, 1)
+    workers[0].lose()
+    while len(workers) < 3:
+        await asyncio.sleep(0)
+    await dispatcher.load_weights({}, 2)
+    loading.set()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    await dispatcher.play(plans(20), lambda plan, trajectory: reasons.append(trajectory.reason), version=2)
+    await dispatcher.close()
     assert workers[2].versions == [1, 2]
     assert set(reasons) == {"worker 1 under 2", "worker 2 under 2"}

@@ -290,7 +290,10 @@ def test_a_context_strategy_costs_its_own_episode(
     [
         (10**400, "reward sly of episode q0/0 is '1000"),
         (raising(KeyboardInterrupt), "reward sly of episode q0/0 failed with RuntimeError: KeyboardInterrupt"),
-        (SlowText(), "reward sly of episode q0/0 took longer than 0.8 seconds"),
+        (
+            SlowText(),
+            "reward sly of episode q0/0 took longer than 0.8 seconds; make it faster, or raise its timeout",
+        ),
     ],
 )
 @pytest.mark.parametrize("asynchronous", [False, True])

@@ -16,6 +16,7 @@ import pytest
 import yaml
 from warm_python import SITE
 
+from agent_r1_core.config import load_config
 from agent_r1_core.plugins import Registry
 
 BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)```", re.DOTALL)
@@ -75,7 +76,6 @@ def shell(with_agent_r1, warm: Path, tmp_path: Path):
         quiet = {name: value for name, value in environment.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")}
         served = subprocess.Popen(line.split(), cwd=folder, env=quiet, stdout=subprocess.PIPE, text=True)
         try:
-            assert served.stdout is not None
             address = re.search(r"http://\S+", served.stdout.readline())
             assert address is not None, f"$ {line}\nsays no address"
             with urllib.request.urlopen(address[0].partition("#")[0]) as page:
@@ -166,8 +166,6 @@ def test_the_table_of_algorithms_has_a_row_of_each_with_the_options_that_its_nam
 
 
 def test_the_recipe_for_a_real_model_resolves(root: Path, tmp_path: Path) -> None:
-    from agent_r1_core.config import load_config
-
     recipe = next(
         block for block in blocks(root / "docs" / "gpu.md") if block.language == "yaml" and block.file is None
     )

@@ -42,40 +42,12 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves, tree_map  # noqa: E402
 
 CUDA = torch.device("cuda", 0)
-_VIEWS = frozenset(
-    [
-        "view",
-        "_unsafe_view",
-        "expand",
-        "permute",
-        "transpose",
-        "t",
-        "slice",
-        "select",
-        "unsqueeze",
-        "squeeze",
-        "alias",
-        "detach",
-        "as_strided",
-        "split",
-        "split_with_sizes",
-        "unbind",
-        "_reshape_alias",
-        "lift_fresh",
-        "unfold",
-        "diagonal",
-        "chunk",
-        "narrow",
-        "empty",
-        "empty_like",
-        "new_empty",
-        "empty_strided",
-        "new_empty_strided",
-        "is_same_size",
-        "set_",
-        "resize_",
-    ]
-)
+_VIEWS = frozenset([
+    "view", "_unsafe_view", "expand", "permute", "transpose", "t", "slice", "select", "unsqueeze", "squeeze", "alias",
+    "detach", "as_strided", "split", "split_with_sizes", "unbind", "_reshape_alias", "lift_fresh", "unfold", "diagonal",
+    "chunk", "narrow", "empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "is_same_size", "set_",
+    "resize_",
+])  # fmt: skip
 """Launch no kernel."""
 _ASKING = frozenset(
     ["nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "equal", "is_nonzero", "bincount"]

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 
-def run(root: Path, *arguments: str | Path, python: str | Path = sys.executable) -> subprocess.CompletedProcess[str]:
+def run(root: Path, *arguments: str | Path, python: Path) -> subprocess.CompletedProcess[str]:
     command = [python, root / "scripts" / "test_gpu.py", *arguments]
     return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=600, check=False)
 
@@ -32,8 +32,8 @@ def test_every_part_runs_and_is_in_the_report(root: Path, tmp_path: Path, warm: 
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_machine_without_a_gpu_is_told_in_one_sentence(root: Path, tmp_path: Path) -> None:
-    done = run(root, "--out", tmp_path / "out")
+def test_a_machine_without_a_gpu_is_told_in_one_sentence(root: Path, tmp_path: Path, warm: Path) -> None:
+    done = run(root, "--out", tmp_path / "out", python=warm)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "torch sees no CUDA device, so that nothing was run; use a machine with a GPU, or see with --device cpu --tiny "

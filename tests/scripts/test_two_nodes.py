@@ -27,8 +27,6 @@ def test_nothing_goes_on_when_the_script_has_ended(root: Path, number: int, stat
     """SIGTERM is the command's, whose status the script gives; SIGKILL leaves a folder alone."""
     command = [sys.executable, str(root / "scripts" / "two_nodes.py"), "--", sys.executable, "-c", COMMAND]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as script:
-        assert script.stdout is not None
-        assert script.stderr is not None
         token = script.stdout.readline().strip()
         if not token:
             reason = script.stderr.read()

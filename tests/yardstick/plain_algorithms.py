@@ -106,9 +106,18 @@ class PlainAlgorithm:
         """Write every token's advantage, and with a critic its value target."""
         raise NotImplementedError
 
+    def kl_in_loss(self) -> bool:
+        """Whether a KL to the reference is in the loss of a token."""
+        return False
+
     def policy_loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor]) -> Tensor:
-        """Sum of the losses of one row's tokens, without the entropy."""
-        raise NotImplementedError
+        """Sum of the losses of one row's tokens, without the entropy: PPO's surrogate, and a KL where it is in it."""
+        total = torch.zeros((), dtype=torch.float64)
+        for token, now in zip(tokens, logprobs, strict=True):
+            total = total + self.clipped(torch.exp(now - token.old), token.advantage, self.options.get("dual_clip"))
+            if self.kl_in_loss():
+                total = total + self.kl_coef * _kl(self.kl_estimator or "k2", now - token.reference)
+        return total
 
     def loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor], entropies: Sequence[Tensor]) -> Tensor:
         """Sum of the losses of one row's tokens; entropy is a bonus, where there is too little of it."""
@@ -290,13 +299,8 @@ class PlainGigpo(PlainAlgorithm):
         difference = own - mean(all_of_them)
         return difference / (stdev(all_of_them) + self.eps) if self.normalise_std else difference
 
-    def policy_loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor]) -> Tensor:
-        total = torch.zeros((), dtype=torch.float64)
-        for token, now in zip(tokens, logprobs, strict=True):
-            total = total + self.clipped(torch.exp(now - token.old), token.advantage, None)
-            if self.kl_coef:
-                total = total + self.kl_coef * _kl(self.kl_estimator, now - token.reference)
-        return total
+    def kl_in_loss(self) -> bool:
+        return self.kl_coef > 0
 
 
 class PlainPpo(PlainAlgorithm):
@@ -379,13 +383,8 @@ class PlainPpo(PlainAlgorithm):
                 token.advantage, token.target = advantage, advantage + token.value
                 reward, after = 0.0, token.value
 
-    def policy_loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor]) -> Tensor:
-        total = torch.zeros((), dtype=torch.float64)
-        for token, now in zip(tokens, logprobs, strict=True):
-            total = total + self.clipped(torch.exp(now - token.old), token.advantage, self.dual_clip)
-            if self.kl_coef and self.kl_in == "loss":
-                total = total + self.kl_coef * _kl(self.kl_estimator or "k2", now - token.reference)
-        return total
+    def kl_in_loss(self) -> bool:
+        return self.kl_coef > 0 and self.kl_in == "loss"
 
     def value_loss(self, token: Token, value: Tensor) -> Tensor:
         """Half the squared error, or that of the value clipped around its old one, whichever is larger."""
@@ -437,13 +436,8 @@ class PlainReinforcePP(PlainAlgorithm):
                 token.advantage = to_go
         _whiten([token for row in rows for token in self.loss_tokens(row)])
 
-    def policy_loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor]) -> Tensor:
-        total = torch.zeros((), dtype=torch.float64)
-        for token, now in zip(tokens, logprobs, strict=True):
-            total = total + self.clipped(torch.exp(now - token.old), token.advantage, self.dual_clip)
-            if self.baseline and self.kl_coef:
-                total = total + self.kl_coef * _kl(self.kl_estimator or "k2", now - token.reference)
-        return total
+    def kl_in_loss(self) -> bool:
+        return self.kl_coef > 0 and self.baseline
 
 
 class PlainRemax(PlainAlgorithm):
@@ -467,12 +461,6 @@ class PlainRemax(PlainAlgorithm):
             for token in reversed(self.loss_tokens(row)):
                 to_go += _earned(token, 1.0, self.kl_coef, self.kl_estimator)
                 token.advantage = to_go - row.greedy
-
-    def policy_loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor]) -> Tensor:
-        total = torch.zeros((), dtype=torch.float64)
-        for token, now in zip(tokens, logprobs, strict=True):
-            total = total + self.clipped(torch.exp(now - token.old), token.advantage, None)
-        return total
 
 
 class PlainDistillation(PlainAlgorithm):
@@ -504,11 +492,6 @@ class PlainDistillation(PlainAlgorithm):
                 if self.gate is not None:
                     taught = 1 / (1 + math.exp(-self.gate * taught))
                 token.advantage = self.teacher_coef * taught + self.reward_coef * earned
-
-    def policy_loss(self, tokens: Sequence[Token], logprobs: Sequence[Tensor]) -> Tensor:
-        pairs = zip(tokens, logprobs, strict=True)
-        each = [self.clipped(torch.exp(now - token.old), token.advantage, None) for token, now in pairs]
-        return torch.stack(each).sum()
 
 
 class PlainSft(PlainAlgorithm):

@@ -15,7 +15,7 @@ from agent_r1_core.assembly.assembly import assemble
 from agent_r1_core.assembly.components import make_tools
 from agent_r1_core.assembly.local_roles import Stage
 from agent_r1_core.config import load_config
-from agent_r1_core.errors import ConfigError, ModelError, TaskError
+from agent_r1_core.errors import ConfigError, ModelError
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
 
@@ -23,11 +23,6 @@ PLUGIN = """
 from agent_r1_core import ComponentConfig, Passage, Task, TaskSource, TaskSpec, Tracker, TrackerSpec, hookimpl
 
 AGENT_R1_PLUGIN_API = 1
-
-
-class Twins(TaskSource):
-    def load(self):
-        return [Task("one", "a?", ("a",)), Task("two", "b?", ("b",)), Task("one", "c?", ("c",))]
 
 
 class Titled(TaskSource):
@@ -55,10 +50,7 @@ class Witness(Tracker):
 
 @hookimpl
 def register_tasks():
-    return [
-        TaskSpec("twins", ":Twins", "two tasks of one id"),
-        TaskSpec("titled", ":Titled", "one task, and a corpus of one passage"),
-    ]
+    return [TaskSpec("titled", ":Titled", "one task, and a corpus of one passage")]
 
 
 @hookimpl
@@ -189,12 +181,6 @@ def test_an_evaluation_of_a_run_computes_as_the_run_did(small: list[str], tmp_pa
         return assemble(resolved, learning=False).hardware.dtype
 
     assert (dtype(), dtype("model.dtype=float32")) == ("bfloat16", "float32")
-
-
-def test_tasks_of_one_id_are_refused(small: list[str], tmp_path: Path) -> None:
-    resolved = load_config("default", [*small, "tasks.train=twins"], plugins=[tmp_path / "parts.py"])
-    with pytest.raises(TaskError, match=r"tasks.train \(twins\) has several tasks with the id 'one'"):
-        assemble(resolved, learning=False, task_sets=("train",))
 
 
 def test_a_tracker_hears_where_a_run_goes_on_even_from_its_beginning(small: list[str], tmp_path: Path) -> None:

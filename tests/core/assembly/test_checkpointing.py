@@ -7,7 +7,6 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from agent_r1_grpo.grpo import GRPO
@@ -24,14 +23,9 @@ from agent_r1_core.learning.policy import Policy
 from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.checkpoints import Checkpoints
 from agent_r1_core.runs.run import Run
-from agent_r1_core.testing import random_group, tiny_model, tiny_model_folder
+from agent_r1_core.testing import random_group, tiny_model
 
 ORDER = TaskOrder(10, seed=0, shuffle=True)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model_folder(tmp_path_factory.mktemp("model"))
 
 
 def learner_of(model: Path, kind: str) -> Learner:
@@ -44,28 +38,22 @@ def learn(learner: Learner, step: int) -> None:
     learner.update([random_group(seed) for seed in (step, step + 10)], step)
 
 
-def saved(learner: Learner, folder: Path, between: Any = lambda: None) -> Checkpoint:
-    """A checkpoint of the learner; `between` is done when it is captured and not yet written."""
-
-    async def work() -> Checkpoint:
-        captured = await LocalLearner(learner).capture()
-        between()
-        return Checkpoints(folder).save(1, captured.write)
-
-    return asyncio.run(work())
+def saved(learner: Learner, folder: Path) -> Checkpoint:
+    """A checkpoint of the learner."""
+    return Checkpoints(folder).save(1, asyncio.run(LocalLearner(learner).capture()).write)
 
 
-def test_a_learner_that_has_not_learnt_yet_is_saved_and_resumed(tmp_path: Path, model: Path) -> None:
+def test_a_learner_that_has_not_learnt_yet_is_saved_and_resumed(tmp_path: Path, noise: Path) -> None:
     """It has no moments, and a resumed one that has some loses them."""
-    checkpoint = saved(learner_of(model, "plain"), tmp_path)
-    resumed = learner_of(model, "plain")
+    checkpoint = saved(learner_of(noise, "plain"), tmp_path)
+    resumed = learner_of(noise, "plain")
     learn(resumed, 1)
     load_trainer_state(resumed, checkpoint)
     assert resumed.state.tensors() == {}
 
 
-def test_a_state_of_something_else_is_named(tmp_path: Path, model: Path) -> None:
-    learner = learner_of(model, "plain")
+def test_a_state_of_something_else_is_named(tmp_path: Path, noise: Path) -> None:
+    learner = learner_of(noise, "plain")
     learn(learner, 1)
     other = Learner(Policy(tiny_model(hidden_size=32, intermediate_size=32)), GRPO(), TrainingConfig())
     learn(other, 1)
@@ -73,13 +61,13 @@ def test_a_state_of_something_else_is_named(tmp_path: Path, model: Path) -> None
     for number, (written, error, message) in enumerate(
         [
             (other, RunError, cannot),
-            (learner_of(model, "critic"), ConfigError, "with a critic and this learner has none"),
+            (learner_of(noise, "critic"), ConfigError, "with a critic and this learner has none"),
         ]
     ):
         checkpoint = saved(written, tmp_path / str(number))
         with pytest.raises(error, match=message):
             load_trainer_state(learner, checkpoint)
-    checkpoint = saved(learner_of(model, "lora"), tmp_path / "lora")
+    checkpoint = saved(learner_of(noise, "lora"), tmp_path / "lora")
     with pytest.raises(ModelError, match="LoRA options"):
         load_trainer_state(learner, checkpoint)
     (checkpoint.trainer / "shard-00001-of-00001.safetensors").unlink()
@@ -98,15 +86,15 @@ def files_of_at_most(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_what_the_disk_does_not_take_is_named_and_changes_nothing(tmp_path: Path, model: Path) -> None:
-    learner = LocalLearner(learner_of(model, "plain"))
+def test_what_the_disk_does_not_take_is_named_and_changes_nothing(tmp_path: Path, noise: Path) -> None:
+    learner = LocalLearner(learner_of(noise, "plain"))
 
     def save(step: int) -> None:
         asyncio.run(save_checkpoint(learner, ORDER, run, step, CheckpointConfig(), None, {}))
         run.checkpoint_writer.wait()
 
     with Run.create(tmp_path, "run", {}, []) as run:
-        run.keep_model_files(model)
+        run.keep_model_files(noise)
         save(1)
         with files_of_at_most(4096):
             save(2)

@@ -76,7 +76,6 @@ def test_a_second_opening_reads_its_hash_alone(
     monkeypatch.setattr(gguf_model, "find_spec", lambda name: None)
     moved = file.rename(tmp_path / "moved.GGUF")
     for found in (find_model(str(moved)), find_local_model(str(moved))):
-        assert found is not None
         assert found.folder == first.folder
         assert found.describe() == f"{moved} (gguf, sha256 {sha256(moved.read_bytes()).hexdigest()})"
     with pytest.raises(ModelError, match=r"needs the package gguf; install it: pip install 'agent-r1\[gguf\]'"):

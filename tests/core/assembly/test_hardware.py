@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,9 +28,9 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def chosen(folder: Path, monkeypatch: pytest.MonkeyPatch, **seconds: float) -> Hardware:
-    """The choice between measured seconds, named like `float32_1`."""
-    named = {(int(name.split("_")[1]), name.split("_")[0]): value for name, value in seconds.items()}
+def chosen(folder: Path, monkeypatch: pytest.MonkeyPatch, *seconds: float) -> Hardware:
+    """The choice between measured seconds: of float32 and bfloat16 with one thread, and then with two."""
+    named = dict(zip(itertools.product((1, 2), ("float32", "bfloat16")), seconds, strict=True))
     monkeypatch.setattr(Probe, "seconds", lambda self, choices: {choice: named[choice] for choice in choices})
     monkeypatch.setattr(hardware, "_thread_counts", lambda: [1, 2])
     return choose_hardware("cpu", "auto", "auto", False, tiny_model_folder(folder / "model"))
@@ -48,8 +49,7 @@ def chosen(folder: Path, monkeypatch: pytest.MonkeyPatch, **seconds: float) -> H
 def test_threads_and_bfloat16_must_be_worth_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, ...], expected: Hardware
 ) -> None:
-    names = ("float32_1", "bfloat16_1", "float32_2", "bfloat16_2")
-    assert chosen(tmp_path, monkeypatch, **dict(zip(names, seconds, strict=True))) == expected
+    assert chosen(tmp_path, monkeypatch, *seconds) == expected
 
 
 def test_deterministic_runs_and_set_values_measure_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,12 +64,11 @@ def test_deterministic_runs_and_set_values_measure_nothing(tmp_path: Path, monke
 def test_a_choice_is_remembered_for_this_model_and_its_possibilities(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fast = {"float32_1": 1.0, "bfloat16_1": 0.5, "float32_2": 1.0, "bfloat16_2": 1.0}
-    slow = fast | {"bfloat16_1": 2.0}
-    first = chosen(tmp_path, monkeypatch, **fast)
+    fast, slow = (1.0, 0.5, 1.0, 1.0), (1.0, 2.0, 1.0, 1.0)
+    first = chosen(tmp_path, monkeypatch, *fast)
     assert first.dtype == "bfloat16"
-    assert chosen(tmp_path, monkeypatch, **slow) == first
-    assert chosen(tmp_path / "copy", monkeypatch, **slow) == first, "another folder, the same shape"
+    assert chosen(tmp_path, monkeypatch, *slow) == first
+    assert chosen(tmp_path / "copy", monkeypatch, *slow) == first, "another folder, the same shape"
     monkeypatch.setattr(hardware, "_thread_counts", lambda: [1])
     monkeypatch.setattr(Probe, "seconds", lambda self, choices: dict(zip(choices, (1.0, 2.0), strict=True)))
     assert choose_hardware("cpu", "auto", "auto", False, tmp_path / "model").dtype == "float32", "other possibilities"
@@ -83,23 +82,21 @@ def test_a_choice_measured_beside_other_work_counts_for_an_hour(
 ) -> None:
     monkeypatch.setattr("os.getloadavg", lambda: (2.0, 0.0, 0.0))
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1}, raising=False)
-    loaded = {"float32_1": 1.0, "bfloat16_1": 2.0, "float32_2": 1.0, "bfloat16_2": 2.0}
-    quiet = loaded | {"float32_2": 0.6}
-    assert chosen(tmp_path, monkeypatch, **loaded).threads == 1
-    assert chosen(tmp_path, monkeypatch, **quiet).threads == 1
+    loaded, quiet = (1.0, 2.0, 1.0, 2.0), (1.0, 2.0, 0.6, 2.0)
+    assert chosen(tmp_path, monkeypatch, *loaded).threads == 1
+    assert chosen(tmp_path, monkeypatch, *quiet).threads == 1
     now = time.time()
     monkeypatch.setattr("time.time", lambda: now + 3700)
     monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
-    assert chosen(tmp_path, monkeypatch, **quiet).threads == 2
+    assert chosen(tmp_path, monkeypatch, *quiet).threads == 2
     monkeypatch.setattr("time.time", lambda: now + 10**9)
-    assert chosen(tmp_path, monkeypatch, **loaded).threads == 2, "measured alone, it stays"
+    assert chosen(tmp_path, monkeypatch, *loaded).threads == 2, "measured alone, it stays"
 
 
 def test_a_machine_without_a_cache_folder_measures_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_R1_CACHE", "/dev/null/cache")
-    slow = {"float32_1": 1.0, "bfloat16_1": 2.0, "float32_2": 2.0, "bfloat16_2": 2.0}
-    assert chosen(tmp_path, monkeypatch, **slow).dtype == "float32"
-    assert chosen(tmp_path, monkeypatch, **slow | {"bfloat16_1": 0.5}).dtype == "bfloat16"
+    assert chosen(tmp_path, monkeypatch, 1.0, 2.0, 2.0, 2.0).dtype == "float32"
+    assert chosen(tmp_path, monkeypatch, 1.0, 0.5, 2.0, 2.0).dtype == "bfloat16"
 
 
 def test_a_real_model_is_measured_on_one_of_its_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

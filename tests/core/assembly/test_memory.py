@@ -27,7 +27,8 @@ from agent_r1_core.assembly.memory import (
 from agent_r1_core.assembly.model_size import ModelSize
 from agent_r1_core.assembly.model_source import BUNDLED
 from agent_r1_core.config import load_config
-from agent_r1_core.contracts.training import Recomputation
+from agent_r1_core.contracts.training import LoraSettings, Recomputation
+from agent_r1_core.learning.lora import add_lora
 from agent_r1_core.learning.recomputation import recompute as choose_recomputation
 
 SIZE = ModelSize(
@@ -61,7 +62,6 @@ def model() -> nn.Module:
 @pytest.fixture(scope="module")
 def size() -> ModelSize:
     found = ModelSize.of_folder(BUNDLED / "tiny")
-    assert found is not None
     return found
 
 
@@ -104,9 +104,6 @@ def test_one_process_holds_everything_whole() -> None:
 
 def test_adapters_learn_above_a_frozen_model(model: nn.Module, size: ModelSize) -> None:
     pytest.importorskip("peft")
-    from agent_r1_core.contracts.training import LoraSettings
-    from agent_r1_core.learning.lora import add_lora
-
     adapted = add_lora(copy.deepcopy(model), LoraSettings(rank=3), seed=0)
     assert 3 * size.sides == sum(one.numel() for one in adapted.parameters() if one.requires_grad)
     found = by_name(LearnerLoad(SIZE, tokens=8, rank=4, critic=True, ranks=2))
@@ -262,7 +259,6 @@ def test_a_frozen_model_is_counted_once_beside_the_policy(size: ModelSize) -> No
     asked = "rewards=[{name: judge, frozen: tiny-worlds}, {name: exact_match}]"
     lines = estimate_memory(load_config("calculator", [asked]))
     other = ModelSize.of_folder(BUNDLED / "tiny-worlds")
-    assert other is not None
     plan = memory_plan(load_config("calculator", [asked]), size, [other])
     assert lines == plan.lines()
     assert plan.frozen == (replace(plan.worker, size=other),)

@@ -13,6 +13,7 @@ from agent_r1_core.config import ResolvedConfig, load_config
 from agent_r1_core.errors import ConfigError, RunError, TaskError
 from agent_r1_core.runs.evaluation_file import EvaluationTasks
 from agent_r1_core.runs.run import Run
+from agent_r1_core.testing import make_task
 
 SETS = "tasks.eval={sums: {name: arithmetic, split: eval, size: 30}, wiki: {name: miniwiki, split: eval, size: 20}}"
 
@@ -137,6 +138,12 @@ def test_a_random_sample_is_the_seeds_and_not_the_first() -> None:
     assert drawn[0] == drawn[1] != drawn[2]
     assert drawn[0] != sums()
     assert len(set(drawn[0])) == 10
+
+
+def test_tasks_of_one_id_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Arithmetic, "load", lambda self: [make_task("one"), make_task("two"), make_task("one")])
+    with pytest.raises(TaskError, match=r"tasks.train \(arithmetic\) has several tasks with the id 'one'"):
+        load(recipe(), "train")
 
 
 @pytest.mark.parametrize("code", [0, 3])

@@ -1,17 +1,23 @@
-"""Conversations become ids exactly, and grow only by what is new."""
+"""Conversations become ids exactly, grow only by what is new, and go on behind any of their actions."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from agent_r1_core.chat import Conversation
+from agent_r1_core.chat import ChatTokenizer, Conversation
 from agent_r1_core.errors import ModelError
+from agent_r1_core.testing import tiny_tokenizer
 
-SCHEMA = {
-    "type": "function",
-    "function": {"name": "wiki_search", "description": "Search.", "parameters": {"type": "object", "properties": {}}},
-}
+TEMPLATES = Path(__file__).parents[2] / "fixtures" / "chat_templates"
+"""Each has one habit of the real ones."""
+SCHEMA = {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": {"type": "object"}}}
 QUESTION = {"role": "user", "content": "Where was Karimo born?"}
+
+
+def tokenizer_of(template):
+    return ChatTokenizer(tiny_tokenizer((TEMPLATES / f"{template}.jinja").read_text()), name=f"model-{template}")
 
 
 def say(conversation, tokenizer, text):
@@ -20,19 +26,30 @@ def say(conversation, tokenizer, text):
     return conversation.act(ids, [-0.5] * len(ids))
 
 
-def played(tokenizer, schemas=()):
-    """A conversation of two actions and a tool's answer."""
+def spell(conversation, tokenizer, text):
+    """Act in ids that encoding the text again would not give: letter by letter."""
+    ids = [index for letter in text for index in tokenizer.encode(letter)] + [tokenizer.end_id]
+    return conversation.act(ids, [-0.5] * len(ids))
+
+
+def asked(template, *said, schemas=()):
+    """A conversation in which the question was asked, and the policy said something; and its tokenizer."""
+    tokenizer = tokenizer_of(template)
     conversation = Conversation(tokenizer, schemas)
     conversation.observe([QUESTION])
-    say(conversation, tokenizer, "<tool_call>\n{}\n</tool_call>")
-    conversation.observe([{"role": "tool", "name": "wiki_search", "content": "Karimo\nBorn in Tavelo."}])
+    for text in said:
+        say(conversation, tokenizer, text)
+    return conversation, tokenizer
+
+
+def user(text):
+    return {"role": "user", "content": text}
+
+
+def test_the_ids_spell_what_the_template_renders():
+    conversation, tokenizer = asked("qwen25", "<tool_call>\n{}\n</tool_call>", schemas=[SCHEMA])
+    conversation.observe([{"role": "tool", "name": "look", "content": "Karimo\nBorn in Tavelo."}])
     say(conversation, tokenizer, "<answer>Tavelo</answer>")
-    return conversation
-
-
-def test_the_ids_spell_what_the_template_renders(chat_tokenizer):
-    tokenizer = chat_tokenizer("qwen25")
-    conversation = played(tokenizer, [SCHEMA])
     (segment,) = conversation.segments
     text = tokenizer.decode(segment.ids)
     assert text.startswith("<|im_start|>system\nYou are a helpful assistant.\n\n# Tools\n{")
@@ -44,11 +61,9 @@ def test_the_ids_spell_what_the_template_renders(chat_tokenizer):
     assert tokenizer.decode(sampled) == "<tool_call>\n{}\n</tool_call><|im_end|><answer>Tavelo</answer><|im_end|>"
 
 
-def test_another_end_token_than_the_templates_stays_an_action(chat_tokenizer):
-    tokenizer = chat_tokenizer("qwen25")
+def test_another_end_token_than_the_templates_stays_an_action():
+    conversation, tokenizer = asked("qwen25")
     tokenizer.eos_ids = (*tokenizer.eos_ids, tokenizer.encode("<|endoftext|>")[0])
-    conversation = Conversation(tokenizer)
-    conversation.observe([QUESTION])
     ids = tokenizer.encode("Done.<|endoftext|>")
     _, start, stop, text = conversation.act(ids, [-1.0] * len(ids))
     conversation.observe([QUESTION])
@@ -59,52 +74,78 @@ def test_another_end_token_than_the_templates_stays_an_action(chat_tokenizer):
 
 
 @pytest.mark.parametrize(("text", "segments"), [("padded  ", 2), ("clean", 1)])
-def test_a_trimming_template_opens_a_segment_only_where_it_trimmed(chat_tokenizer, text, segments):
-    tokenizer = chat_tokenizer("trimming")
-    conversation = Conversation(tokenizer)
-    conversation.observe([QUESTION])
-    say(conversation, tokenizer, text)
+def test_a_trimming_template_opens_a_segment_only_where_it_trimmed(text, segments):
+    conversation, _ = asked("trimming", text)
     conversation.observe([QUESTION])
     assert len(conversation.segments) == segments
 
 
-def test_a_template_without_roles_gets_them_as_user_text(chat_tokenizer):
-    tokenizer = chat_tokenizer("strict")
-    conversation = Conversation(tokenizer, [SCHEMA], tools_text="You have wiki_search.")
+def test_a_template_without_roles_gets_them_as_user_text():
+    tokenizer = tokenizer_of("strict")
+    conversation = Conversation(tokenizer, [SCHEMA], tools_text="You have a look.")
     conversation.observe([{"role": "system", "content": "Be brief."}, QUESTION])
     say(conversation, tokenizer, "Looking.")
     found = [{"role": "tool", "content": "one"}, {"role": "tool", "content": "two"}]
-    conversation.observe([*found, {"role": "user", "content": "Well?"}])
+    conversation.observe([*found, user("Well?")])
     assert tokenizer.decode(conversation.context) == (
-        "<|im_start|>user\nBe brief.\n\nYou have wiki_search.\n\nWhere was Karimo born?<|im_end|>\n"
+        "<|im_start|>user\nBe brief.\n\nYou have a look.\n\nWhere was Karimo born?<|im_end|>\n"
         "<|im_start|>assistant\nLooking.<|im_end|>\n<|im_start|>user\n<tool_response>\none\n</tool_response>\n"
         "<tool_response>\ntwo\n</tool_response>\n\nWell?<|im_end|>\n<|im_start|>assistant\n"
     )
 
 
-def test_what_exceeds_the_limit_changes_nothing(chat_tokenizer):
-    tokenizer = chat_tokenizer("qwen25")
-    conversation = Conversation(tokenizer)
-    conversation.observe([QUESTION])
-    say(conversation, tokenizer, "Looking.")
+def test_what_exceeds_the_limit_changes_nothing():
+    conversation, _ = asked("qwen25", "Looking.")
     before = conversation.context
-    assert not conversation.observe([{"role": "user", "content": "x" * 500}], limit=len(before) + 400)
+    assert not conversation.observe([user("x" * 500)], limit=len(before) + 400)
     assert conversation.context == before
-    assert conversation.observe([{"role": "user", "content": "x"}], limit=len(before) + 400)
+    assert conversation.observe([user("x")], limit=len(before) + 400)
 
 
-def test_closing_never_opens_a_segment(chat_tokenizer):
-    tokenizer = chat_tokenizer("qwen3")
-    conversation = Conversation(tokenizer)
-    conversation.observe([QUESTION])
-    say(conversation, tokenizer, "<think>hm</think>Tavelo")
-    assert not conversation.close_with([{"role": "user", "content": "Thanks."}])
+def test_closing_never_opens_a_segment():
+    conversation, _ = asked("qwen3", "<think>hm</think>Tavelo")
+    assert not conversation.close_with([user("Thanks.")])
     assert len(conversation.segments) == 1
 
 
-def test_a_refused_conversation_is_one_sentence(chat_tokenizer):
-    conversation = Conversation(chat_tokenizer("strict"))
+def test_a_refused_conversation_is_one_sentence():
+    conversation = Conversation(tokenizer_of("strict"))
     with pytest.raises(
         ModelError, match=r"model-strict refuses a conversation of the roles assistant \(roles must alternate\)"
     ):
         conversation.observe([{"role": "assistant", "content": "I begin."}])
+
+
+def test_other_tools_open_a_segment():
+    conversation, tokenizer = asked("qwen25")
+    spell(conversation, tokenizer, "first")
+    conversation.observe([user("more")], after=0, tools=([SCHEMA], ""))
+    assert len(conversation.segments) == 2
+    assert '"look"' in tokenizer.decode(conversation.context)
+    spell(conversation, tokenizer, "second")
+    conversation.observe([user("more")], after=1, tools=([SCHEMA], ""))
+    assert len(conversation.segments) == 2
+
+
+@pytest.mark.parametrize("how", [{}, {"after": 0}, {"new_context": True}])
+def test_what_is_withdrawn_leaves_nothing(how):
+    conversation, tokenizer = asked("qwen25")
+    spell(conversation, tokenizer, "first")
+    conversation.observe([user("one way")])
+    spell(conversation, tokenizer, "second")
+    before = [(list(one.ids), list(one.mask)) for one in conversation.segments]
+    conversation.observe([user("withdrawn")], **how)
+    spell(conversation, tokenizer, "third")
+    conversation.withdraw()
+    assert [(one.ids, one.mask) for one in conversation.segments] == before
+    conversation.observe([user("go on")])
+    assert conversation.context[: len(before[0][0])] == before[0][0]
+    assert spell(conversation, tokenizer, "fourth")[0] == 0
+
+
+def test_the_only_action_may_be_withdrawn():
+    conversation, tokenizer = asked("qwen25", "first")
+    conversation.withdraw()
+    assert conversation.segments == []
+    conversation.observe([QUESTION])
+    assert tokenizer.decode(conversation.context).endswith("Karimo born?<|im_end|>\n<|im_start|>assistant\n")

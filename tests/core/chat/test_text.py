@@ -1,9 +1,13 @@
-"""Clipping, and texts without thinking."""
+"""Clipping, texts without thinking, and markup: what its author wrote is marked, everything else is data."""
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 
+from agent_r1_core import Markup
 from agent_r1_core.chat import clip_text, split_tagged, thoughts_of, without_thinking
 from agent_r1_core.seeds import derive_seed
 
@@ -53,3 +57,29 @@ def test_seeds_depend_on_every_part_and_its_type():
     seeds = [derive_seed(*parts) for parts in [(0, "task", 1), (0, "task", "1"), (0, "task1"), (1, "task", 0)]]
     assert seeds[0] == 2412945579528196131
     assert len(set(seeds)) == 4
+
+
+def marked(text: str) -> list[str]:
+    """The parts of a text that are markup."""
+    return [text[start:stop] for start, stop in getattr(text, "spans", ())]
+
+
+def test_what_joins_markup_stays_data():
+    text = "<i>data</i>"
+    assert marked(Markup("<tag>") + text + Markup("</tag>")) == ["<tag>", "</tag>"]
+    assert marked(text + Markup("<tag>")) == ["<tag>"]
+    assert marked(Markup(", ").join([text, Markup("<tag>"), text])) == [", <tag>, "]
+    assert marked(Markup("<a>") + Markup("<b>")) == ["<a><b>"]
+
+
+def test_other_operations_give_data():
+    tag = Markup("<tag>")
+    assert marked(f"{tag}") == marked(tag.upper()) == marked(tag[:3]) == marked("".join([tag])) == []
+
+
+def test_it_is_text_and_copies_keep_the_marks():
+    text = Markup("<tag>") + "data"
+    assert text == "<tag>data"
+    assert {text: 1}["<tag>data"] == 1
+    for same in (copy.deepcopy(text), pickle.loads(pickle.dumps(text))):
+        assert (same, marked(same)) == (text, ["<tag>"])

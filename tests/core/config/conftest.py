@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from agent_r1_core.config import ResolvedConfig
+from agent_r1_core.config import ResolvedConfig, load_config
+from agent_r1_core.errors import ConfigError, PluginError
+from agent_r1_core.plugins.sources import candidates
+from agent_r1_core.plugins.trust import remember
 
 PLUGIN = """
 from typing import ClassVar
 
 from agent_r1_core import (
-    Algorithm, AlgorithmConfig, AlgorithmSpec, ComponentConfig, Engine, EngineConfig, EngineSpec, EnvConfig, EnvSpec,
-    Preset, RewardFn, RewardSpec, TaskSource, TaskSpec, Tool, ToolEnv, ToolFormat, ToolFormatBlock, ToolFormatSpec,
-    ToolSpec, Tracker, TrackerSpec, hookimpl,
+    Algorithm, AlgorithmConfig, AlgorithmSpec, ComponentConfig, DataPath, Engine, EngineConfig, EngineSpec, EnvConfig,
+    EnvSpec, Preset, RewardFn, RewardSpec, TaskSource, TaskSpec, Tool, ToolEnv, ToolFormat, ToolFormatBlock,
+    ToolFormatSpec, ToolSpec, Tracker, TrackerSpec, hookimpl,
 )
 
 AGENT_R1_PLUGIN_API = 1
@@ -109,6 +110,7 @@ class Sums(TaskSource):
         size: int = 10
         levels: tuple[int, ...] = (1, 2)
         path: str | None = None
+        files: tuple[DataPath, ...] = ()
 
 
 Free, Json, Right, Board, Speaker = (
@@ -188,15 +190,12 @@ checkpoint: {best: eval/reward/right}
 plugins: [./parts.py]
 """
 
-Load = Callable[..., "ResolvedConfig"]
+Load = Callable[..., ResolvedConfig]
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the user's plugin `parts.py` and the recipe `small.yaml`; the current folder is another one."""
-    from agent_r1_core.plugins.sources import candidates
-    from agent_r1_core.plugins.trust import remember
-
     home = tmp_path / "home"
     home.mkdir()
     (home / "parts.py").write_text(PLUGIN)
@@ -211,7 +210,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def load(folder: Path) -> Load:
     """Load the small recipe with overrides, or another text in its place."""
-    from agent_r1_core.config import load_config
 
     def load(
         *overrides: str, text: str | None = None, training: bool = True, plugins: Sequence[str] = ()
@@ -227,8 +225,6 @@ def load(folder: Path) -> Load:
 @pytest.fixture
 def refused() -> Callable[..., str]:
     """Load a recipe with overrides that are wrong; returns the sentence."""
-    from agent_r1_core.config import load_config
-    from agent_r1_core.errors import ConfigError, PluginError
 
     def refused(*overrides: str, recipe: Path | str = "default") -> str:
         with pytest.raises((ConfigError, PluginError)) as caught:

@@ -154,6 +154,8 @@ def test_defaults_are_free_to_be_idle(load: Load) -> None:
     assert load("env.hints=true", "env.hint_text=x").config.env.config.hint_text == "x"
     assert load("algorithm=ac", "training.critic_lr=1e-3").config.training.critic_lr == 1e-3
     assert load("env=grid", "tools=[]").config.env.name == "grid"
+    taxed = load_config("default", ["algorithm={name: ppo, kl_coef: 0.1}", "training.old_logprobs=learner"])
+    assert taxed.config.training.old_logprobs == "learner"
 
 
 @pytest.mark.parametrize(
@@ -164,6 +166,8 @@ def test_defaults_are_free_to_be_idle(load: Load) -> None:
         ("{name: grpo, objective: dppo}", "importance_clip", "{importance_clip: 2.0}"),
         ("{name: ppo, kl_coef: 0.1}", "skip_without_gradient", "{skip_without_gradient: true}"),
         ("ppo", "old_logprobs", "{old_logprobs: learner}"),
+        ("grpo", "staleness_correction", "{max_staleness: 1, staleness_correction: truncated}"),
+        ("grpo", "staleness_correction", "{max_staleness: 1, staleness_correction: decoupled}"),
     ],
 )
 def test_savings_and_corrections_that_do_nothing_are_errors(
@@ -173,23 +177,13 @@ def test_savings_and_corrections_that_do_nothing_are_errors(
     with pytest.raises(ConfigError, match=rf"training\.{option} \(.*idle\.yaml, line 2\) has no effect here"):
         load_config("idle", folders=[folder])
     (folder / "apt.yaml").write_text(f"algorithm: grpo\ntraining: {training.replace('engine', 'learner')}\n")
-    assert load_config("apt", ["training.epochs=2"], folders=[folder]).config.training
+    for several in ("training.epochs=2", "training.minibatches=2"):
+        assert load_config("apt", [several], folders=[folder]).config.training
 
 
 def test_a_mask_that_would_keep_nothing_is_refused(load: Load) -> None:
     text = refusal(load, "training.mismatch_mask=geometric", "training.mismatch_low=2")
     assert "training.mismatch_low (override 'training.mismatch_low=2') leaves nothing to keep" in text
-
-
-@pytest.mark.parametrize("correction", ["truncated", "decoupled"])
-def test_the_corrections_for_staleness_differ_where_a_rollout_is_learnt_from_in_several_steps(correction: str) -> None:
-    ahead = ["training.max_staleness=1", f"training.staleness_correction={correction}"]
-    for several in ("training.epochs=2", "training.minibatches=2"):
-        assert load_config("default", [*ahead, several]).config.training.staleness_correction == correction
-    with pytest.raises(
-        ConfigError, match=r"training\.staleness_correction .* has no effect here: .* a single optimiser"
-    ):
-        load_config("default", ahead)
 
 
 def test_a_run_recorded_with_an_idle_correction_can_be_resumed(tmp_path: Path) -> None:
@@ -198,12 +192,6 @@ def test_a_run_recorded_with_an_idle_correction_can_be_resumed(tmp_path: Path) -
     file.write_text(load_config("default", several).yaml().replace("epochs: 2", "epochs: 1"))
     (note,) = [text for text in load_config(file).warnings if "staleness_correction" in text]
     assert "has no effect here" in note
-
-
-@pytest.mark.parametrize("override", ["training.epochs=2", "training.minibatches=2", "algorithm.kl_coef=0.1"])
-def test_old_log_probs_have_an_effect_where_they_are_used(override: str, folder: Path) -> None:
-    (folder / "old.yaml").write_text("algorithm: ppo\ntraining: {old_logprobs: learner}\n")
-    assert load_config("old", [override], folders=[folder]).config.training.old_logprobs == "learner"
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ def refusal(load: Load, *overrides: str, **more: Any) -> str:
 
 def test_a_recipe_is_resolved_to_every_option_of_every_component(load: Load) -> None:
     config = load().config
-    assert config.tasks.train.config.model_dump(mode="json") == {"size": 20, "levels": [1, 2], "path": None}
+    expected = {"size": 20, "levels": [1, 2], "path": None, "files": []}
+    assert config.tasks.train.config.model_dump(mode="json") == expected
     assert config.tools[0].config.model_dump(mode="json") == {"top_k": 2, "corpus": None}
     assert config.tools[0].timeout == 5.0
     assert config.tools[0].isolation == "auto"

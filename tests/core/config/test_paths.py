@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,21 +12,7 @@ from agent_r1_core.config import load_config
 from agent_r1_core.plugins.sources import candidates
 from agent_r1_core.plugins.trust import remember
 
-PLUGIN = """
-from agent_r1_core import ComponentConfig, DataPath, TaskSource, TaskSpec, hookimpl
-
-AGENT_R1_PLUGIN_API = 1
-
-
-class Several(TaskSource):
-    class Config(ComponentConfig):
-        files: tuple[DataPath, ...] = ()
-
-
-@hookimpl
-def register_tasks():
-    return [TaskSpec("several", ":Several", "Several files")]
-"""
+PLUGIN = Path(__file__).parents[1] / "testing" / "my_tool.py"
 BELOW = """
 extends: default
 model: {name: models/mine}
@@ -47,7 +35,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
             (folder / name).mkdir(parents=True)
         for name in ("data/train.json", "eval.json", "aliases.json", "corpus.jsonl", "other.json"):
             (folder / name).write_text("[]")
-        (folder / "parts.py").write_text(PLUGIN)
+        (folder / "parts.py").write_text(PLUGIN.read_text())
     (folders["below"] / "recipe.yaml").write_text(BELOW)
     (folders["above"] / "recipe.yaml").write_text(ABOVE)
     remember([found for found in candidates([folders["below"] / "parts.py"]) if found.is_local])
@@ -101,8 +89,8 @@ def test_a_model_that_is_not_beside_the_recipe_may_be_in_the_current_folder(plac
     assert load_config(recipe).config.model.name == str(places["here"] / "small.gguf")
 
 
-def test_each_of_several_data_files_must_be_there(places: dict[str, Path]) -> None:
-    override = "tasks.train={name: several, files: [other.json, gone.json]}"
-    (line,) = load_config("default", [override], plugins=["parts.py"]).missing
+def test_each_of_several_data_files_must_be_there(load: Callable[..., Any]) -> None:
+    (there := Path("other.json")).touch()
+    (line,) = load(f"tasks.train={{name: sums, files: [{there}, gone.json]}}").missing
     assert line.startswith("tasks.train.files[1] (override")
-    assert f"names {places['here'] / 'gone.json'}, where there is nothing" in line
+    assert f"names {there.resolve().with_name('gone.json')}, where there is nothing" in line

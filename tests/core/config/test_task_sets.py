@@ -53,14 +53,6 @@ def test_overrides_reach_into_a_set_add_one_and_replace_one(file: Path, place: s
         assert (sets["math"].weight, sets["wiki"].weight) == (0.5, 2.0), "the place keeps its weight"
 
 
-def test_the_record_of_a_run_reads_back_as_the_same(tmp_path: Path, file: Path) -> None:
-    resolved = load_config(file, ["tasks.train.sums.size=20", "tasks.eval.sums.size=20"])
-    (tmp_path / "config.yaml").write_text(resolved.yaml())
-    again = load_config(tmp_path / "config.yaml")
-    assert again.config == resolved.config
-    assert again.sources == resolved.sources
-
-
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [

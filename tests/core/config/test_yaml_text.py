@@ -6,6 +6,7 @@ import itertools
 import math
 
 import pytest
+import yaml
 
 from agent_r1_core.config import yaml_text
 from agent_r1_core.config.yaml_text import dump, parse
@@ -95,8 +96,6 @@ def test_merge_keys_and_aliases_work() -> None:
 
 
 def test_what_is_dumped_is_read_back_equal_by_us_and_by_plain_yaml() -> None:
-    import yaml
-
     shared = ["no", "1e-6", "010", "true", "", "a: b", "2024-01-01", "ä", "null", "1:30", "line\nline", "- x"]
     shared += ["<<", "7e2"]
     value = {"texts": shared, "again": shared, "float": 1e-6, "big": 1e22, "int": 3, "none": None, "empty": [{}, []]}

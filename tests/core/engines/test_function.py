@@ -12,7 +12,7 @@ import pytest
 from agent_r1_core import EngineModel, FunctionEngine
 from agent_r1_core.errors import EngineError
 from agent_r1_core.plugins import Registry
-from agent_r1_core.testing import EngineContract, make_request, tiny_model_folder, tiny_tokenizer
+from agent_r1_core.testing import EngineContract, make_request, tiny_tokenizer
 
 PLAIN: Any = Registry.discover([Path(__file__).parent / "plain_engine.py"]).load("engine", "plain").cls
 
@@ -79,18 +79,13 @@ def ask(folder: Path, rows: Any, **request: Any) -> Any:
     return asyncio.run(generate())
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model_folder(tmp_path_factory.mktemp("model"))
-
-
-def test_what_follows_a_stop_or_the_budget_is_cut(folder: Path) -> None:
+def test_what_follows_a_stop_or_the_budget_is_cut(noise: Path) -> None:
     row = (range(10, 16), [-1.0] * 6)
-    assert ask(folder, [row]).ids == (10, 11, 12, 13)
-    stopped = ask(folder, [row], stop_ids=(11,))
+    assert ask(noise, [row]).ids == (10, 11, 12, 13)
+    stopped = ask(noise, [row], stop_ids=(11,))
     assert (stopped.ids, stopped.logprobs, stopped.finish) == ((10, 11), (-1.0, -1.0), "stop")
     text = tiny_tokenizer().decode([11, 12])
-    assert ask(folder, [row], stop_strings=(text,)).ids == (10, 11, 12)
+    assert ask(noise, [row], stop_strings=(text,)).ids == (10, 11, 12)
 
 
 @pytest.mark.parametrize(
@@ -103,6 +98,6 @@ def test_what_follows_a_stop_or_the_budget_is_cut(folder: Path) -> None:
         ([None], "the given engine stopped: TypeError"),
     ],
 )
-def test_a_function_that_breaks_the_contract_is_told_how(folder: Path, rows: Any, sentence: str) -> None:
+def test_a_function_that_breaks_the_contract_is_told_how(noise: Path, rows: Any, sentence: str) -> None:
     with pytest.raises(EngineError, match=sentence):
-        ask(folder, rows)
+        ask(noise, rows)

@@ -109,19 +109,16 @@ async def later(coroutine: Any) -> asyncio.Task[Any]:
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_requests_join_between_steps_or_wait_their_turn(deterministic: bool) -> None:
-    async def play() -> list[Any]:
-        async with serving(deterministic) as engine:
-            first = await later(engine.ask(1, 2))
-            await engine.in_a_step()
-            others = [await later(engine.generate_batch([make_request((2,), 1), make_request((3,), 1)]))]
-            # What comes last is waited for: nobody waits for a release.
-            others += [await later(engine.release("e")), await later(engine.load_weights({"w": None}, 5))]
-            engine.allow(3)
-            await asyncio.gather(first, *others)
-            return engine.backend.log
-
-    log = asyncio.run(play())
+async def test_requests_join_between_steps_or_wait_their_turn(deterministic: bool) -> None:
+    async with serving(deterministic) as engine:
+        first = await later(engine.ask(1, 2))
+        await engine.in_a_step()
+        others = [await later(engine.generate_batch([make_request((2,), 1), make_request((3,), 1)]))]
+        # What comes last is waited for: nobody waits for a release.
+        others += [await later(engine.release("e")), await later(engine.load_weights({"w": None}, 5))]
+        engine.allow(3)
+        await asyncio.gather(first, *others)
+        log = engine.backend.log
     arrivals: list[Any] = [("add", 2), ("add", 3)]
     calls: list[Any] = [("release", "e"), ("weights", 5)]
     if deterministic:
@@ -131,93 +128,78 @@ def test_requests_join_between_steps_or_wait_their_turn(deterministic: bool) -> 
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_a_cancelled_request_is_aborted_and_one_that_waits_is_never_added(deterministic: bool) -> None:
-    async def play() -> list[Any]:
-        async with serving(deterministic) as engine:
-            running = await later(engine.generate_batch([make_request((1,), 3), make_request((2,), 3)]))
-            await engine.in_a_step()
-            waiting, kept = await later(engine.ask(3)), await later(engine.ask(4))
-            for task in (running, waiting):
-                task.cancel()
-            await asyncio.gather(running, waiting, return_exceptions=True)
-            engine.allow(2)
-            await kept
-            return engine.backend.log
-
-    log = asyncio.run(play())
+async def test_a_cancelled_request_is_aborted_and_one_that_waits_is_never_added(deterministic: bool) -> None:
+    async with serving(deterministic) as engine:
+        running = await later(engine.generate_batch([make_request((1,), 3), make_request((2,), 3)]))
+        await engine.in_a_step()
+        waiting, kept = await later(engine.ask(3)), await later(engine.ask(4))
+        for task in (running, waiting):
+            task.cancel()
+        await asyncio.gather(running, waiting, return_exceptions=True)
+        engine.allow(2)
+        await kept
+        log = engine.backend.log
     assert log[:3] == [("add", 1), ("add", 2), ("step", [1, 2])]
     assert log[3:] == [("abort", 1), ("abort", 2), ("add", 4), ("step", [4]), "close"]
 
 
-def test_a_refusal_concerns_its_request_alone() -> None:
-    async def play() -> None:
-        async with serving() as engine:
-            engine.allow(100)
-            with pytest.raises(EngineError, match="7 is refused"):
-                await engine.ask(7)
-            with pytest.raises(EngineError, match="weights do not fit"):
-                await engine.load_weights({}, 1)
-            for wrong, sentence in (((13,), "can never run"), ((100,), "outside"), ((1,) * 10, "leaves no room")):
-                with pytest.raises(EngineError, match=sentence):
-                    await engine.generate_batch([make_request((1,), 1), make_request(wrong, 1)])
-            assert len((await engine.generate(make_request((1,) * 8, 5))).ids) == 8 * 2, "the budget exceeds positions"
-            assert ("add", 1) in engine.backend.log
-
-    asyncio.run(play())
+async def test_a_refusal_concerns_its_request_alone() -> None:
+    async with serving() as engine:
+        engine.allow(100)
+        with pytest.raises(EngineError, match="7 is refused"):
+            await engine.ask(7)
+        with pytest.raises(EngineError, match="weights do not fit"):
+            await engine.load_weights({}, 1)
+        for wrong, sentence in (((13,), "can never run"), ((100,), "outside"), ((1,) * 10, "leaves no room")):
+            with pytest.raises(EngineError, match=sentence):
+                await engine.generate_batch([make_request((1,), 1), make_request(wrong, 1)])
+        assert len((await engine.generate(make_request((1,) * 8, 5))).ids) == 8 * 2, "the budget exceeds positions"
+        assert ("add", 1) in engine.backend.log
 
 
-def test_a_stop_fails_all_that_waits_or_runs_with_one_error() -> None:
-    async def play() -> None:
-        async with serving() as engine:
-            running = await later(engine.generate_batch([make_request((1,), 3), make_request((2,), 3)]))
-            await engine.in_a_step()
-            waiting = [await later(engine.ask(3)), await later(engine.load_weights({"w": None}, 1))]
-            engine.backend.failure = MemoryError("no room for 7 GiB")
-            engine.allow(1)
-            outcomes = await asyncio.gather(running, *waiting, engine.ask(4), return_exceptions=True)
-            assert len({id(outcome) for outcome in outcomes}) == 1
-            assert isinstance(outcomes[0], EngineError)
-            assert str(outcomes[0]).startswith("the held engine stopped: MemoryError: no room for 7 GiB; ")
-            assert isinstance(outcomes[0].__cause__, MemoryError)
-            with pytest.raises(EngineError, match="no room for 7 GiB"):
-                await engine.sleep()
-            await engine.release("one")
-
-    asyncio.run(play())
-
-
-def test_closing_fails_what_is_in_flight_and_the_engine_may_start_again() -> None:
-    async def play() -> None:
-        engine = Held()
-        with pytest.raises(EngineError, match=r"the held engine is not running; await start\(model\) first"):
-            await engine.ask(1)
-        await engine.start(EngineModel("folder", "float32"))
-        running, worker = await later(engine.ask(1, 3)), engine._worker
+async def test_a_stop_fails_all_that_waits_or_runs_with_one_error() -> None:
+    async with serving() as engine:
+        running = await later(engine.generate_batch([make_request((1,), 3), make_request((2,), 3)]))
         await engine.in_a_step()
-        closing = await later(engine.close())
-        while worker is not None and not worker._closing:
-            await asyncio.sleep(0)
+        waiting = [await later(engine.ask(3)), await later(engine.load_weights({"w": None}, 1))]
+        engine.backend.failure = MemoryError("no room for 7 GiB")
         engine.allow(1)
-        await closing
-        with pytest.raises(EngineError, match="the held engine is closed"):
-            await running
-        assert engine.backend.log[-1] == "close"
-        await engine.close()
-        await engine.start(EngineModel("folder", "float32"))
-        engine.allow(1)
-        assert (await engine.ask(5)).ids == (5,)
-        await engine.close()
-
-    asyncio.run(play())
+        outcomes = await asyncio.gather(running, *waiting, engine.ask(4), return_exceptions=True)
+        assert len({id(outcome) for outcome in outcomes}) == 1
+        assert isinstance(outcomes[0], EngineError)
+        assert str(outcomes[0]).startswith("the held engine stopped: MemoryError: no room for 7 GiB; ")
+        assert isinstance(outcomes[0].__cause__, MemoryError)
+        with pytest.raises(EngineError, match="no room for 7 GiB"):
+            await engine.sleep()
+        await engine.release("one")
 
 
-def test_an_engine_that_cannot_open_is_not_running() -> None:
-    async def play() -> None:
-        engine = Held()
-        with pytest.raises(EngineError, match="no such folder"):
-            await engine.start(EngineModel("missing", "float32"))
-        with pytest.raises(EngineError, match="not running"):
-            await engine.ask(1)
-        assert engine.backend.log == []
+async def test_closing_fails_what_is_in_flight_and_the_engine_may_start_again() -> None:
+    engine = Held()
+    with pytest.raises(EngineError, match=r"the held engine is not running; await start\(model\) first"):
+        await engine.ask(1)
+    await engine.start(EngineModel("folder", "float32"))
+    running, worker = await later(engine.ask(1, 3)), engine._worker
+    await engine.in_a_step()
+    closing = await later(engine.close())
+    while worker is not None and not worker._closing:
+        await asyncio.sleep(0)
+    engine.allow(1)
+    await closing
+    with pytest.raises(EngineError, match="the held engine is closed"):
+        await running
+    assert engine.backend.log[-1] == "close"
+    await engine.close()
+    await engine.start(EngineModel("folder", "float32"))
+    engine.allow(1)
+    assert (await engine.ask(5)).ids == (5,)
+    await engine.close()
 
-    asyncio.run(play())
+
+async def test_an_engine_that_cannot_open_is_not_running() -> None:
+    engine = Held()
+    with pytest.raises(EngineError, match="no such folder"):
+        await engine.start(EngineModel("missing", "float32"))
+    with pytest.raises(EngineError, match="not running"):
+        await engine.ask(1)
+    assert engine.backend.log == []

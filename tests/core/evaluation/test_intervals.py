@@ -1,13 +1,20 @@
-"""Intervals against published values and against their own promise: to hold the truth 95 times in 100."""
+"""Uncertainty: the interval of a score over tasks, over the seeds of a policy, and over several evaluation sets."""
 
 from __future__ import annotations
 
+import math
 import random
 from itertools import combinations
 
 import pytest
 
-from agent_r1_core.evaluation.intervals import bootstrap, estimate, pass_at_k, wilson
+from agent_r1_core.evaluation.episode_record import EpisodeRecord
+from agent_r1_core.evaluation.intervals import bootstrap, estimate, mean_over_sets, pass_at_k, wilson
+from agent_r1_core.evaluation.report import EvaluationResult, combine, report
+from agent_r1_core.evaluation.seeds import by_task, mean_over_seeds, t_quantile
+from agent_r1_core.metrics.estimate import Estimate
+from agent_r1_core.runs.failures import Failures
+from agent_r1_core.testing.trajectories import make_task, make_trajectory
 
 
 @pytest.mark.parametrize(
@@ -62,3 +69,119 @@ def test_pass_at_k_counts_the_draws_that_hold_a_correct_sample() -> None:
         assert pass_at_k(n, correct, k) == pytest.approx(sum(any(draw) for draw in draws) / len(draws))
     with pytest.raises(ValueError, match="draw at least 9"):
         pass_at_k(8, 3, 9)
+
+
+def shares(*rights: int) -> list[dict[str, list[float]]]:
+    """A seed for each number of tasks that are answered rightly, of 100."""
+    return [{f"task-{index}": [float(index < right)] for index in range(100)} for right in rights]
+
+
+@pytest.mark.parametrize(
+    ("freedom", "tabled"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (9, 2.2622), (30, 2.0423)]
+)
+def test_the_quantiles_of_t_are_those_of_the_tables(freedom: int, tabled: float) -> None:
+    assert t_quantile(freedom) == pytest.approx(tabled, abs=5e-5)
+
+
+def test_one_seed_has_the_interval_of_its_tasks() -> None:
+    (seed,) = shares(40)
+    assert mean_over_seeds([seed], True) == estimate(list(seed.values()), True)
+    with pytest.raises(ValueError, match="at least one seed"):
+        mean_over_seeds([], True)
+    with pytest.raises(ValueError, match="seed without tasks"):
+        mean_over_seeds([seed, {}], True)
+
+
+def test_seeds_that_agree_tell_no_more_of_other_tasks() -> None:
+    one, three = mean_over_seeds(shares(40), True), mean_over_seeds(shares(40, 40, 40), True)
+    assert (three.mean, three.low, three.high, three.n) == pytest.approx((one.mean, one.low, one.high, 100))
+    assert three.method == "3 seeds (t), 100 tasks (wilson)"
+
+
+def test_seeds_that_differ_widen_the_interval_and_a_share_stays_one() -> None:
+    close, apart = mean_over_seeds(shares(39, 40, 41), True), mean_over_seeds(shares(20, 40, 60), True)
+    assert close.mean == apart.mean == pytest.approx(0.4)
+    assert apart.low < close.low < 0.4 < close.high < apart.high
+    assert apart.high == pytest.approx(0.4 + ((4.3027 * 0.2 / 3**0.5) ** 2 + (one_sided(0.4) ** 2)) ** 0.5, abs=1e-4)
+    extreme = mean_over_seeds(shares(0, 0, 90), True)
+    assert extreme.low == 0.0
+    assert extreme.high <= 1.0
+
+
+def test_a_score_between_0_and_1_has_such_an_interval() -> None:
+    seeds = [{"a": [0.9], "b": [0.7]}, {"a": [0.5], "b": [0.3]}]
+    free, bounded = mean_over_seeds(seeds, False), mean_over_seeds(seeds, False, bounded=True)
+    assert free.low < 0.0 < 1.0 < free.high
+    assert (bounded.low, bounded.high, bounded.method) == (0.0, 1.0, free.method)
+
+
+def one_sided(share: float) -> float:
+    high = estimate([[float(index < share * 100)] for index in range(100)], True).high
+    return high - share
+
+
+def test_seeds_with_other_tasks_and_a_score_without_interval_have_a_mean_too() -> None:
+    nested = mean_over_seeds([{"a": [1.0, 0.0], "b": [1.0]}, {"b": [0.0], "c": [1.0]}], False)
+    assert (nested.mean, nested.n) == (pytest.approx((0.75 + 0.5) / 2), 3)
+    assert nested.method == "2 seeds (t), 3 tasks (bootstrap)"
+    assert by_task([{"a": [1.0, 0.0], "b": [1.0]}, {"b": [0.0]}]) == {"a": [0.5], "b": [1.0, 0.0]}
+    alone = mean_over_seeds([{"a": [0.2]}, {"a": [0.4]}], False)
+    assert alone == Estimate(pytest.approx(0.3), None, None, "2 seeds (t), 1 tasks (none)", 1)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.08, 0.2])
+def test_of_many_experiments_with_three_seeds_95_percent_cover_the_truth(spread: float) -> None:
+    """Tasks differ in difficulty, seeds in skill, and answers are also luck; the truth is the mean over all of them."""
+    rng, covered, experiments = random.Random(7), 0, 300
+    for _ in range(experiments):
+        difficulty = {f"task-{index}": rng.uniform(-0.3, 0.3) for index in range(60)}
+        seeds = []
+        for _ in range(3):
+            skill = rng.uniform(-spread, spread)
+            seeds.append({task: [float(rng.random() < 0.5 + hard + skill)] for task, hard in difficulty.items()})
+        found = mean_over_seeds(seeds, True)
+        covered += found.low <= 0.5 <= found.high
+    assert covered / experiments >= 0.94
+
+
+def scored(right: int, n: int, **facts: object) -> EvaluationResult:
+    """A set of `n` tasks, of which the first `right` are answered rightly."""
+    episodes = []
+    for index in range(n):
+        task = make_task(f"{n}-{index}", "Where?", ("Rome",))
+        episodes.append(EpisodeRecord.of(make_trajectory(task=task, answer="Rome" if index < right else None)))
+    return report(episodes, sampling={"greedy": True}, **facts)  # type: ignore[arg-type]
+
+
+def test_every_set_weighs_the_same_however_many_tasks_it_has() -> None:
+    result = combine({"large": scored(90, 100), "small": scored(1, 10)})
+    exact = result.metrics["exact_match"]
+    assert (exact.mean, exact.n, result.n, exact.method) == (0.5, 110, 110, "unweighted mean of 2 sets")
+    assert result.statuses == {"terminated": 110}
+    metrics = result.to_metrics()
+    assert [metrics[f"eval/{of}exact_match"] for of in ("", "large/", "small/")] == [0.5, 0.9, 0.1]
+    assert metrics["eval/small/exact_match_low"] == wilson(0.1, 10)[0]
+    labels = [row[0] for row in result.rows()]
+    assert {"exact_match", "large/exact_match", "small/exact_match"} <= set(labels)
+    assert "large 0.900" in result.sentence()
+
+
+def test_the_interval_of_the_mean_recovers_the_variance_of_each_set() -> None:
+    one, other = scored(90, 100).metrics["exact_match"], scored(50, 100).metrics["exact_match"]
+    mean = mean_over_sets([one, other])
+    assert mean.low == pytest.approx(0.7 - math.hypot(0.9 - one.low, 0.5 - other.low) / 2)
+    assert mean.high == pytest.approx(0.7 + math.hypot(one.high - 0.9, other.high - 0.5) / 2)
+    assert mean.high - mean.low < max(one.high - one.low, other.high - other.low)
+    assert mean_over_sets([one]) == one
+    unsure = mean_over_sets([one, Estimate(0.5, None, None, "none", 1)])
+    assert unsure == Estimate(pytest.approx(0.7), None, None, "unweighted mean of 2 sets", 101)
+
+
+def test_failures_of_several_sets_are_not_counted_too_few() -> None:
+    """Of each set only the commonest reason is known: the second hides five prompts that do not fit."""
+    one = Failures.among(["token 9 is too long"] * 8 + ["gone"], of=20)
+    other = Failures.among(["gone"] * 6 + ["token 7 is too long"] * 5, of=20)
+    both = Failures.together([(one, 20), (other, 20), (None, 10)])
+    assert both.sentence() == "failed and not scored: 20 of 50 episodes (at least 8 of them: token 9 is too long)"
+    known = Failures.together([(one, 20), (one, 20), (Failures.among(["lost"], of=5), 5)])
+    assert known.sentence() == "failed and not scored: 19 of 45 episodes (16 of them: token 9 is too long)"

@@ -14,8 +14,8 @@ from agent_r1_core.health.monitors import MONITORS
 from agent_r1_core.health.watch import HealthConfig, Watch
 from agent_r1_core.runs.files import LinesFile
 
-ONE_STEP, NO_REFERENCE = ("clip_fraction", "importance_clip", "mismatch_mask"), ("kl_reference",)
-"""Idle with one optimiser step on each rollout and no mask, and without a KL."""
+CLIPS, REFERENCE, LONE = {"clip_fraction", "importance_clip", "mismatch_mask"}, {"kl_reference"}, {"return_std"}
+"""Idle with one optimiser step on each rollout and no mask, without a KL, and where there are groups."""
 
 
 def echo_trap() -> list[dict[str, float]]:
@@ -140,55 +140,53 @@ def test_a_monitor_whose_metric_says_nothing_here_is_not_judged() -> None:
     assert quiet == found - {min(found)} != found
 
 
+SEVERE = [f"health.{monitor.name}=off" for monitor in MONITORS if monitor.severe]
+UNMEASURED = r"health\.information\.every is 0"
+
+
 @pytest.mark.parametrize(
-    ("key", "sentence"),
+    ("keys", "sentence"),
     [
-        ("health.group_sdt.steps=3", r"health\.group_sdt .* is not a key \(did you mean health\.group_std\?\)"),
-        ("health.group_std.treshold=3", r"health\.group_std\.treshold .*did you mean health\.group_std\.threshold\?"),
-        ("health.group_std.threshold=1", "must be less than 1"),
-        ("health.grad_norm.threshold=1", "must be greater than 1"),
-        ("health.reward.window=1", "must be greater than or equal to 2"),
-        ("health.no_spread=5", "must be keys with values"),
+        (["health.group_sdt.steps=3"], r"health\.group_sdt .* is not a key \(did you mean health\.group_std\?\)"),
+        (["health.group_std.treshold=3"], r"health\.group_std\.treshold .*did you mean health\.group_std\.threshold\?"),
+        (["health.group_std.threshold=1"], "must be less than 1"),
+        (["health.grad_norm.threshold=1"], "must be greater than 1"),
+        (["health.reward.window=1"], "must be greater than or equal to 2"),
+        (["health.no_spread=5"], "must be keys with values"),
+        (["health.information.steps=3"], rf"health\.information\.steps .*{UNMEASURED}"),
+        (["health.information=off", "health.retrieval.steps=3"], rf"health\.retrieval\.steps .*{UNMEASURED}"),
+        ([*SEVERE, "health.early_stop=true"], r"health\.early_stop .*no severe monitor is on"),
     ],
 )
-def test_what_no_monitor_can_use_is_refused(key: str, sentence: str) -> None:
+def test_what_no_monitor_can_use_is_refused(keys: list[str], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
-        load_config("default", [key])
+        load_config("default", keys)
+
+
+def test_what_a_monitor_can_use_is_taken() -> None:
+    load_config("default", ["health.information={every: 3, threshold: 0.2, steps: 1}", "health.retrieval.steps=1"])
+    load_config("default", ["health.information.every=0"])
+    load_config("default", [*SEVERE[1:], "health.early_stop=true"])
+
+
+GROUPS = {"group_std", "spread_without_gain", "no_spread", "groups_without_spread"}
+CALLS = {"tool_calls", "tool_errors", "tools_away", "repeated_calls"}
+SHOWN = {"entropy_collapse", "length", "tool_calls", "reward"}
+"""Idle where everything is shown to the policy."""
 
 
 @pytest.mark.parametrize(
     ("keys", "idle"),
     [
-        (
-            ["tools=[]"],
-            {"tool_calls", "tool_errors", "tools_away", "repeated_calls", "return_std", *ONE_STEP, *NO_REFERENCE},
-        ),
-        (
-            ["training.samples_per_task=1"],
-            {"group_std", "spread_without_gain", "no_spread", "groups_without_spread", *ONE_STEP, *NO_REFERENCE},
-        ),
-        (
-            ["algorithm={name: grpo, kl_coef: 0.1}", "training.epochs=2"],
-            {"return_std", "importance_clip", "mismatch_mask"},
-        ),
-        (
-            ["training.importance_clip=2", "training.mismatch_mask=icepop", "training.minibatches=2"],
-            {"return_std", "kl_reference"},
-        ),
-        (
-            ["algorithm={name: grpo, objective: dppo}"],
-            {"return_std", "importance_clip", "mismatch_mask", *NO_REFERENCE},
-        ),
-        (
-            ["algorithm=sft", "training.samples_per_task=1"],
-            {
-                *("group_std", "spread_without_gain", "no_spread", "groups_without_spread", *ONE_STEP, *NO_REFERENCE),
-                *("return_std", "entropy_collapse", "length", "tool_calls", "reward"),
-            },
-        ),
+        (["tools=[]"], CALLS | LONE | CLIPS | REFERENCE),
+        (["training.samples_per_task=1"], GROUPS | CLIPS | REFERENCE),
+        (["algorithm={name: grpo, kl_coef: 0.1}", "training.epochs=2"], LONE | CLIPS - {"clip_fraction"}),
+        (["training={importance_clip: 2, mismatch_mask: icepop, minibatches: 2}"], LONE | REFERENCE),
+        (["algorithm={name: grpo, objective: dppo}"], LONE | REFERENCE | CLIPS - {"clip_fraction"}),
+        (["algorithm=sft", "training.samples_per_task=1"], SHOWN | GROUPS | LONE | CLIPS | REFERENCE),
         (
             ["algorithm=ppo", "evaluation.every=0"],
-            {"bootstrapped_without_critic", "exact_match", "success", "return_std", *ONE_STEP, *NO_REFERENCE},
+            {"bootstrapped_without_critic", "exact_match", "success"} | LONE | CLIPS | REFERENCE,
         ),
     ],
 )
@@ -200,22 +198,6 @@ def test_a_monitor_without_a_metric_is_refused_where_somebody_set_it(keys: list[
         with pytest.raises(ConfigError, match=r"health\.\w+(\.steps)? .*has no effect here"):
             load_config("default", [*keys, change])
     load_config("default", [*keys, "health.malformed.steps=2"])
-
-
-def test_information_is_judged_where_it_is_measured() -> None:
-    load_config("default", ["health.information={every: 3, threshold: 0.2, steps: 1}", "health.retrieval.steps=1"])
-    load_config("default", ["health.information.every=0"])
-    with pytest.raises(ConfigError, match=r"health\.information\.steps .*health\.information\.every is 0"):
-        load_config("default", ["health.information.steps=3"])
-    with pytest.raises(ConfigError, match=r"health\.retrieval\.steps .*health\.information\.every is 0"):
-        load_config("default", ["health.information=off", "health.retrieval.steps=3"])
-
-
-def test_early_stop_needs_a_severe_monitor() -> None:
-    off = [f"health.{monitor.name}=off" for monitor in MONITORS if monitor.severe]
-    with pytest.raises(ConfigError, match=r"health\.early_stop .*no severe monitor is on"):
-        load_config("default", [*off, "health.early_stop=true"])
-    load_config("default", [*off[1:], "health.early_stop=true"])
 
 
 def test_alarms_come_back_as_they_were_written(tmp_path: Path) -> None:

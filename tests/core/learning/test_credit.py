@@ -1,14 +1,28 @@
-"""Edges of credit along a trajectory; tests/yardstick compares its formulas."""
+"""Edges of credit along a trajectory, per turn, within a group and by scale; tests/yardstick compares the formulas."""
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
+
 import pytest
 import torch
+from batches import batch_of
 
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.credit import gae, kl_in_reward, lam_of_length
+from agent_r1_core.learning.groups import (
+    anchor_groups,
+    decoupled_advantage,
+    group_mean_advantage,
+    group_normalised_advantage,
+    leave_one_out_advantage,
+)
 from agent_r1_core.learning.masking import explained_variance, whiten
-from agent_r1_core.testing import random_group
+from agent_r1_core.learning.process import scaled_rewards
+from agent_r1_core.learning.turns import sum_per_turn, turn_level_gae, turn_returns_to_go
+from agent_r1_core.testing import make_task, make_trajectory, random_group
+from agent_r1_core.trajectory import Group
 
 
 def test_an_empty_batch_and_one_without_actions_have_no_credit() -> None:
@@ -52,3 +66,60 @@ def test_kl_in_the_reward_needs_both_policies() -> None:
     batch.reference_logprobs = torch.full(batch.ids.shape, -3.0)
     expected = batch.rewards - 0.1 * 2.0 * batch.action_mask
     torch.testing.assert_close(kl_in_reward(batch, 0.1), expected)
+
+
+def test_there_may_be_more_episodes_than_tokens() -> None:
+    turn = torch.tensor([[0, -1], [0, 0], [-1, 0]])
+    sums = sum_per_turn(torch.ones(3, 2), turn, torch.ones(3, 2, dtype=torch.bool))
+    assert sums.tolist() == [[1, 0], [2, 2], [0, 1]]
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (2, 0), (2, 3)])
+def test_no_turns_no_credit(shape: tuple[int, int]) -> None:
+    numbers, turn = torch.ones(shape), torch.full(shape, -1)
+    advantages, targets = turn_level_gae(numbers, numbers, turn, 1.0, 1.0, 1.0, 1.0)
+    assert advantages.shape == targets.shape == turn_returns_to_go(numbers, turn, 1.0).shape == shape
+    assert not advantages.any()
+    assert not targets.any()
+
+
+def test_no_trajectories_no_advantages_and_no_anchors() -> None:
+    assert anchor_groups(Batch.from_groups([])).shape == (0, 0)
+    assert group_mean_advantage(torch.zeros(0), torch.zeros(0, dtype=torch.long)).shape == (0,)
+
+
+def test_a_turn_without_action_tokens_has_no_anchor() -> None:
+    empty = make_trajectory((((1,), ()), ((2,), (3,))), state_keys=("s", "t"))
+    assert anchor_groups(Batch.from_groups([Group(make_task(), [empty])])).tolist() == [[-1, -1, 0]]
+
+
+def test_without_process_rewards_or_without_a_scale_nothing_changes() -> None:
+    unpaid, paid = batch_of(make_trajectory(reward=1.0)), batch_of(make_trajectory(turn_rewards=(0.5, 0.0)))
+    assert scaled_rewards(unpaid, 3.0) is unpaid.rewards
+    assert scaled_rewards(paid, None) is paid.rewards
+
+
+def test_of_two_each_is_compared_with_the_other() -> None:
+    pair = torch.tensor([1.0, 0.25]), torch.zeros(2, dtype=torch.long)
+    assert leave_one_out_advantage(*pair).tolist() == [0.75, -0.75]
+
+
+def test_each_reward_is_normalised_by_itself_whoever_has_it_and_what_is_left_of_the_return_too() -> None:
+    """Whole numbers that single precision cannot hold do not drown the others."""
+    large, steps, rest = [1e8 + 1, 0.0, 0.0], [0.75, 0.0, 0.5], [0.0, 0.3, 0.0]
+    played = [
+        make_trajectory(turn_rewards=(0.25, 0.5), reward=2 * large[0], rewards={"large": large[0]}),
+        make_trajectory(sample=1, reward=rest[1]),
+        make_trajectory(sample=2, turn_rewards=(0.5, 0.0), rewards={"large": 0.0}),
+    ]
+    for one in (played[0], played[2]):
+        for turn in one.turns:
+            turn.rewards = {"step": turn.reward}
+    batch = Batch.from_groups([Group(make_task(), played)], {"large": 2.0})
+    found = decoupled_advantage(batch, lambda returns, group: group_normalised_advantage(returns, group, 0.0))
+
+    def normalised(values: Sequence[float]) -> list[float]:
+        return [(value - statistics.fmean(values)) / statistics.stdev(values) for value in values]
+
+    sums = [2 * a + b + c for a, b, c in zip(normalised(large), normalised(steps), normalised(rest), strict=True)]
+    assert found.tolist() == pytest.approx(normalised(sums), abs=1e-5)

@@ -1,13 +1,16 @@
-"""What algorithms return of a micro-batch: weighted sums, and metrics over the loss tokens."""
+"""What algorithms return of a micro-batch: losses per token against numbers by hand, weighted sums, and metrics over
+loss tokens; the corrected KL loss against the KL of two small distributions. tests/yardstick compares the formulas."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 
 from agent_r1_core.contracts.training import TrainingConfig
+from agent_r1_core.learning.kl import LossKlEstimator, kl_estimate, kl_loss
 from agent_r1_core.learning.loss import (
     Correction,
     LossTerms,
@@ -18,7 +21,7 @@ from agent_r1_core.learning.loss import (
     update_sums,
 )
 from agent_r1_core.learning.meter import Meter
-from agent_r1_core.learning.surrogate import Surrogate
+from agent_r1_core.learning.surrogate import Surrogate, cispo_surrogate, clipped_surrogate, dppo_surrogate, log_ratio
 
 TOKENS = LossTokens(
     logprobs=torch.tensor([-1.0, -2.0, -3.0]),
@@ -106,3 +109,92 @@ def test_importance_weights_are_logged_over_actions_with_the_share_that_is_bound
         assert float(sums["update/importance_clipped"][0] / sums["update/importance_clipped"][1]) == share
         assert float(corrected.advantages[:2].mean()) == pytest.approx(mean)
         assert float(corrected.advantages[2]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "loss", "gradient_flows"),
+    [
+        (1.0, 2.0, -2.0, True),
+        (1.5, 2.0, -1.28 * 2, False),
+        (0.5, 2.0, -1.0, True),
+        (1.5, -2.0, 3.0, True),
+        (0.5, -2.0, 0.8 * 2, False),
+        (5.0, -2.0, 6.0, False),
+    ],
+)
+def test_the_clip_is_pessimistic_and_dual(ratio: float, advantage: float, loss: float, gradient_flows: bool) -> None:
+    logprob = torch.tensor([math.log(ratio)], requires_grad=True)
+    out = clipped_surrogate(log_ratio(logprob, torch.zeros(1)), torch.tensor([advantage]), 0.2, 0.28, dual_clip=3.0)
+    assert out.loss.item() == pytest.approx(loss, rel=1e-5)
+    out.loss.sum().backward()
+    assert bool(logprob.grad.abs() > 0) == gradient_flows
+    assert bool(out.clipped) != gradient_flows
+
+
+@pytest.mark.parametrize(
+    ("sampler", "policy", "advantage", "weight", "bounded"),
+    [
+        (0.1, 0.25, 2.0, 2.5, False),
+        (0.1, 0.35, 2.0, 0.0, True),
+        (0.1, 0.35, -2.0, 3.5, False),
+        (0.5, 0.35, -2.0, 0.7, False),
+        (0.5, 0.25, -2.0, 0.0, True),
+        (0.001, 0.1, 2.0, 20.0, True),
+    ],
+)
+def test_dppo_bounds_how_far_a_probability_moves(
+    sampler: float, policy: float, advantage: float, weight: float, bounded: bool
+) -> None:
+    logprob = torch.tensor([math.log(policy)], requires_grad=True)
+    out = dppo_surrogate(logprob, torch.tensor([math.log(sampler)]), torch.tensor([advantage]), 0.2, 0.2)
+    out.loss.sum().backward()
+    assert logprob.grad.item() == pytest.approx(-weight * advantage, rel=1e-5)
+    assert bool(out.clipped) == bounded
+
+
+def test_absurd_ratios_stay_finite_both_ways() -> None:
+    bounded = log_ratio(torch.tensor([0.0, -1e4]), torch.tensor([-1e4, 0.0]))
+    torch.testing.assert_close(bounded, torch.tensor([20.0, -20.0]))
+
+
+LOGITS = torch.tensor([0.3, -0.2, 1.0, 0.1])
+REFERENCE = torch.log_softmax(torch.tensor([0.1, 0.2, 0.9, -0.3]), 0)
+
+
+@pytest.mark.parametrize("estimator", ["k2", "k3"])
+@pytest.mark.parametrize("bound", [1e6, 1.1])
+def test_the_expected_gradient_of_the_corrected_loss_is_that_of_the_kl_whichever_policy_sampled(
+    estimator: LossKlEstimator, bound: float
+) -> None:
+    """Three policies: the one that sampled, the one before the update, and the one that learns; what the bound of the
+    weights cuts off is the only bias."""
+    logits = LOGITS.clone().requires_grad_()
+    policy = torch.log_softmax(logits, 0)
+    old, sampler = (torch.log_softmax(LOGITS + torch.tensor(moved), 0) for moved in ([0.3, 0, -0.2, 0], [0, 0.5, 0, 1]))
+    kl = torch.autograd.grad((policy.exp() * (policy - REFERENCE)).sum(), logits, retain_graph=True)[0]
+    tokens = LossTokens(
+        policy, old, sampler, torch.zeros(4), sampler.exp(), torch.arange(4), torch.zeros(4), torch.zeros(4), REFERENCE
+    )
+    corrected, _ = Correction(TrainingConfig(importance_clip=bound)).corrected(tokens)
+    loss = add_kl(LossTerms(torch.zeros(())), corrected, 1.0, estimator, correction=True).loss
+    bias = (torch.autograd.grad(loss, logits)[0] - kl).abs().max()
+    assert bias < 1e-6 if bound > 2 else bias > 1e-3
+
+
+def test_k1_as_a_loss_is_refused_since_its_expected_gradient_is_zero() -> None:
+    with pytest.raises(ValueError, match="k2 or k3"):
+        kl_loss(LOGITS, REFERENCE, "k1")  # type: ignore[arg-type]
+
+
+def test_a_distant_reference_does_not_overflow() -> None:
+    far = kl_estimate(torch.tensor([-500.0]), torch.tensor([0.0]), "k3")
+    assert torch.isfinite(far).all()
+
+
+def test_cispo_bounds_the_weight_of_a_token_and_says_where() -> None:
+    ratios, advantage = torch.tensor([0.5, 1.1, 3.0]), torch.tensor([2.0, -1.0, 2.0])
+    logprobs = torch.zeros(3, requires_grad=True)
+    out = cispo_surrogate(logprobs, ratios.log(), advantage, 0.2, 0.28)
+    out.loss.sum().backward()
+    torch.testing.assert_close(logprobs.grad, -torch.tensor([0.8, 1.1, 1.28]) * advantage)
+    assert out.clipped.tolist() == [True, False, True]

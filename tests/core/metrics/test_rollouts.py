@@ -1,4 +1,4 @@
-"""What a rollout reports, by declared names."""
+"""What a rollout reports, by names that are declared once, and how rollouts that follow one another are one."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import sys
 
 import pytest
 
+from agent_r1_core.contracts.component import Component
+from agent_r1_core.contracts.metric import Metric
+from agent_r1_core.errors import ConfigError
 from agent_r1_core.health.watch import HealthConfig, Watch
 from agent_r1_core.metrics.catalogue import Catalogue
-from agent_r1_core.metrics.rollouts import episode_metrics, reward_metrics, spread_metrics
+from agent_r1_core.metrics.rollouts import SCALE, episode_metrics, reward_metrics, spread_metrics
 from agent_r1_core.metrics.tally import tallies
 from agent_r1_core.rollout import RolloutResult
-from agent_r1_core.testing import make_task, make_trajectory
+from agent_r1_core.testing import make_task, make_trajectory, random_group
 from agent_r1_core.tools.tool_counts import ToolCount, ToolCounts
 from agent_r1_core.trajectory import CallRecord, Group
 
@@ -95,3 +98,63 @@ def test_groups_that_mix_versions_of_the_policy_are_counted_and_told() -> None:
     assert metrics["rollout/mixed_groups"] == 1.0
     notes = [alarm.note() for alarm in Watch(HealthConfig()).judge(1, metrics)]
     assert any("1 groups mix episodes of several versions" in note for note in notes)
+
+
+def test_two_rollouts_are_joined_with_their_times_and_counts() -> None:
+    first = ToolCounts({"search": ToolCount(5, 2, 1, 0.5, {"hits": (9.0, 3)})}, hung=1)
+    second = ToolCounts({"search": ToolCount(3, 1, 0, 0.25, {"hits": (1.0, 1)}), "": ToolCount(1, 1)}, hung=2)
+    group, dropped = random_group(0, 2), make_trajectory()
+    joined = RolloutResult([group], [], 1.5, first) + RolloutResult([], [dropped], 0.5, second)
+    assert joined == RolloutResult([group], [dropped], 2.0, first + second)
+    total = joined.tools.total
+    assert (total.calls, total.errors, total.timeouts, joined.tools.hung) == (9, 4, 1, 3)
+    assert joined.tools.by_tool["search"] == ToolCount(8, 3, 1, 0.75, {"hits": (10.0, 4)})
+    assert joined.tools.by_tool[""] == ToolCount(1, 1)
+    assert joined.tools - first == second, "counts since an earlier time are differences"
+
+
+def test_a_tools_numbers_are_joined_though_one_side_has_none() -> None:
+    empty, told = ToolCount(), ToolCount()
+    told.add(error=False, seconds=1.0, numbers={"hits": 3.0})
+    assert (empty + told).numbers == (told + empty).numbers == {"hits": (3.0 * SCALE, 1)}
+    assert (told + told).numbers == {"hits": (6.0 * SCALE, 2)}
+    assert (told - told).numbers == {}
+
+
+class Counting(Component):
+    """Declares a metric of its own."""
+
+    metrics = (Metric("hits", "calls that found something", unit="share", better="higher"),)
+
+
+@pytest.mark.parametrize(
+    ("name", "of"),
+    [
+        ("reward/brief", "one reward"),
+        ("eval/wiki/reward/mean", "return"),
+        ("eval/pass@8", "k samples"),
+        ("tools/wiki_search/seconds", "this tool"),
+        ("env/score", "number"),
+    ],
+)
+def test_members_of_a_family_are_found(name: str, of: str) -> None:
+    metric = Catalogue()[name]
+    assert metric == name
+    assert of in metric.meaning
+
+
+def test_a_metric_that_does_not_exist_is_an_error_with_the_nearest_name() -> None:
+    with pytest.raises(ConfigError, match=r"'health/group_sd'; did you mean 'health/group_std'"):
+        Catalogue()["health/group_sd"]
+    assert Catalogue().undeclared(["reward/mean", "reward/a/b", "nonsense"]) == ["reward/a/b", "nonsense"]
+
+
+def test_a_component_declares_its_own() -> None:
+    catalogue = Catalogue.with_components(
+        [("algorithm", "mine", Counting), ("env", "world", Counting), ("tool", "search", Counting)]
+    )
+    for name in ("update/hits", "env/hits", "tools/search/hits"):
+        assert catalogue[name].meaning == "calls that found something"
+        assert catalogue[name].better == "higher"
+    assert "tools/other/hits" not in catalogue
+    assert "update/hits" not in Catalogue()

@@ -1,4 +1,4 @@
-"""Plugins to find: the broken ones of tests/fixtures, installed ones and local files written on the spot."""
+"""Plugins to find: installed ones and local files, written on the spot."""
 
 from __future__ import annotations
 
@@ -8,22 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_r1_core.plugins import PluginRecord, Registry
-
 HEAD = (
     "from __future__ import annotations\n"
     "from agent_r1_core import ComponentConfig, Preset, RewardFn, RewardSpec, Tool, ToolArguments, ToolSpec\n"
     "from agent_r1_core import hookimpl, tool\n"
 )
-
-
-@pytest.fixture(scope="module")
-def broken(root: Path) -> dict[tuple[str, str | None], PluginRecord]:
-    """Records of the broken plugins by name and distribution, after a discovery that disables `switched_off`."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(root / "tests" / "fixtures" / "broken_plugins"))
-        registry = Registry.discover(disabled=["switched_off"])
-    return {(plugin.name, plugin.distribution): plugin for plugin in registry.plugins}
 
 
 @pytest.fixture

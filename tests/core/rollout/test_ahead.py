@@ -1,8 +1,10 @@
-"""Observations that an environment announces: generated at once, recorded in their turn, whichever ends first."""
+"""Observations that an environment announces: generated at once, recorded in their turn, whichever ends first; and
+requests that it calls off."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -57,6 +59,32 @@ class Asks(ToolEnv):
 
 class EndsEarly(Asks):
     last = 1
+
+
+class Refuses(EndsEarly):
+    """Does not stop asking whether a request is called off."""
+
+    async def abandoned(self) -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
+        await asyncio.sleep(3600)
+
+
+class Fails(EndsEarly):
+    async def abandoned(self) -> None:
+        raise SystemExit("no")
+
+
+class Slow(ScriptedPolicy):
+    """Takes seconds for every request."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(["Hi"])
+        self._seconds = seconds
+
+    async def generate(self, request: Any) -> Any:
+        await asyncio.sleep(self._seconds)
+        return await super().generate(request)
 
 
 class Backwards(ScriptedPolicy):
@@ -130,10 +158,12 @@ def test_a_wrong_announcement_fails_its_episode(wrong: Any) -> None:
         async def ahead(self) -> Observation:
             return wrong
 
-    class Slow(ScriptedPolicy):
-        async def generate(self, request: Any) -> Any:
-            await asyncio.sleep(60)
-            return await super().generate(request)
-
     with pytest.raises(AssertionError, match=r"ahead (returned str|observed a message of the role)"):
-        played(Slow(["Hi"]), Announces)
+        played(Slow(60), Announces)
+
+
+def test_an_environment_that_calls_requests_off_badly_costs_its_own_episode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_r1_core.tools.calling.GRACE_SECONDS", 0.1)
+    assert len(played(Slow(0.05), Refuses).turns) == 1
+    with pytest.raises(AssertionError, match="SystemExit"):
+        played(Slow(60), Fails)

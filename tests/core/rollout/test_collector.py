@@ -267,26 +267,23 @@ class SlowAsync(Slow):
 
 @BOTH_MODES
 @pytest.mark.parametrize("slow", [Slow, SlowAsync])
-def test_a_world_is_closed_only_when_its_cancelled_reset_has_ended(slow: type[Slow], deterministic: bool) -> None:
+async def test_a_world_is_closed_only_when_its_cancelled_reset_has_ended(slow: type[Slow], deterministic: bool) -> None:
     order: list[str] = []
 
-    async def work() -> None:
-        begun, go, loop = asyncio.Event(), threading.Event(), asyncio.get_running_loop()
-        settings = RolloutSettings(
-            make_env=lambda services: slow(order, lambda: loop.call_soon_threadsafe(begun.set), go),
-            deterministic=deterministic,
-        )
-        collector = Collector(ScriptedPolicy(SEARCH), TOKENIZER, settings)
-        task = asyncio.create_task(collector.collect(RolloutRequest(questions(1))))
-        await begun.wait()
-        task.cancel()
-        ended, _ = await asyncio.wait({task}, timeout=0.2)
-        assert not ended, "the world was closed while its reset was under way"
-        go.set()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(work())
+    begun, go, loop = asyncio.Event(), threading.Event(), asyncio.get_running_loop()
+    settings = RolloutSettings(
+        make_env=lambda services: slow(order, lambda: loop.call_soon_threadsafe(begun.set), go),
+        deterministic=deterministic,
+    )
+    collector = Collector(ScriptedPolicy(SEARCH), TOKENIZER, settings)
+    task = asyncio.create_task(collector.collect(RolloutRequest(questions(1))))
+    await begun.wait()
+    task.cancel()
+    ended, _ = await asyncio.wait({task}, timeout=0.2)
+    assert not ended, "the world was closed while its reset was under way"
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert order == ["reset", "close"]
 
 

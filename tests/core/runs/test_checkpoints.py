@@ -47,10 +47,8 @@ def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
         checkpoints.save(step, writer(step), keep=2, metric="eval/exact_match", value=value)
     assert steps(checkpoints) == [2, 5, 6]
     best = checkpoints.best()
-    assert best is not None
     assert (best.step, best.value) == (2, 0.9)
     latest = checkpoints.latest()
-    assert latest is not None
     assert latest.competitors == 4, "the deleted ones competed, too; those without a value did not"
     record = json.loads((tmp_path / "best.json").read_text())
     assert record == {"step": 2, "metric": "eval/exact_match", "value": 0.9, "path": "step_000002"}
@@ -67,7 +65,6 @@ def test_only_values_of_the_metric_in_use_compete(tmp_path: Path) -> None:
     checkpoints.save(3, writer(3), keep=9, metric="eval/f1", value=0.9)
     checkpoints.save(4, writer(4), keep=9, metric="eval/exact_match", value=0.2)
     best = checkpoints.best()
-    assert best is not None
     assert best.step == 4
     with pytest.raises(RunError, match="no whole checkpoint of step 7; it has these: 2, 3, 4"):
         checkpoints.at(7)
@@ -94,22 +91,14 @@ def test_a_checkpoint_that_lacks_bytes_is_named_and_goes_with_the_next_one(tmp_p
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step_000001", "step_000003"]
 
 
-def in_state(folder: Path, old: str, new: str) -> None:
-    """Change the text of a checkpoint's state.json."""
-    text = (folder / "state.json").read_text()
-    assert old in text
-    (folder / "state.json").write_text(text.replace(old, new))
+def changed(file: str, change: Callable[[str], str]) -> Callable[[Path], object]:
+    """Changes the text of a file of a checkpoint."""
+    return lambda folder: (folder / file).write_text(change((folder / file).read_text()))
 
 
 def rewritten(**values: object) -> Callable[[Path], object]:
-    """Sets values of a checkpoint's state.json, which then has no checksum of its own."""
-
-    def hurt(folder: Path) -> None:
-        record = json.loads((folder / "state.json").read_text())
-        del record["state_crc32"]
-        (folder / "state.json").write_text(json.dumps(record | values))
-
-    return hurt
+    """Sets values of a checkpoint's state.json, whose own checksum is then wrong."""
+    return changed("state.json", lambda text: json.dumps(json.loads(text) | values | {"state_crc32": None}))
 
 
 OUTSIDE = "policy/../../../elsewhere"
@@ -118,25 +107,18 @@ OUTSIDE = "policy/../../../elsewhere"
 @pytest.mark.parametrize(
     ("hurt", "reason"),
     [
-        *(
-            (rewritten(**values), "state.json is missing or damaged")
-            for values in (
-                {"value": 10**400},
-                {"crc32": {OUTSIDE: 0}},
-                {"crc32": {OUTSIDE: 0}, "files": {OUTSIDE: 7}},
-                {"crc32": [], "files": 3},
-            )
-        ),
+        (rewritten(value=10**400), "state.json is missing or damaged"),
+        (rewritten(crc32={OUTSIDE: 0}), "state.json is missing or damaged"),
+        (rewritten(crc32={OUTSIDE: 0}, files={OUTSIDE: 7}), "state.json is missing or damaged"),
+        (rewritten(crc32=[], files=3), "state.json is missing or damaged"),
+        (changed("state.json", lambda text: text.replace("state_crc32", "sum")), "state.json is missing or damaged"),
+        (changed("state.json", lambda text: "{"), "state.json is missing or damaged"),
         (
-            lambda folder: (folder / "task_order.json").write_bytes(b"x" * 1000),
-            "task_order.json has other bytes than were written",
-        ),
-        (lambda folder: (folder / "policy" / "config.json").unlink(), "policy/config.json is missing"),
-        (lambda folder: (folder / "state.json").write_text("{"), "state.json is missing or damaged"),
-        (
-            lambda folder: in_state(folder, '"value": null', '"value": 0.99'),
+            changed("state.json", lambda text: text.replace('"value": null', '"value": 0.99')),
             "state.json has other bytes than were written",
         ),
+        (changed("task_order.json", lambda text: "x" * 1000), "task_order.json has other bytes than were written"),
+        (lambda folder: (folder / "policy" / "config.json").unlink(), "policy/config.json is missing"),
         (lambda folder: folder.rename(folder.with_name("step_000004")), "state.json is that of another step"),
     ],
 )
@@ -149,7 +131,6 @@ def test_the_newest_whole_checkpoint_is_found_behind_a_damaged_one(
     (tmp_path.parent / "elsewhere").write_text("outside")
     hurt(tmp_path / "step_000003")
     found, damaged = checkpoints.newest_whole()
-    assert found is not None
     assert found.step == 2
     assert list(damaged.values()) == [reason]
     checkpoints.discard_after(2)

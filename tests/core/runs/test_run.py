@@ -57,7 +57,6 @@ def test_a_damaged_record_of_evaluation_tasks_is_named(tmp_path: Path, text: str
     with begin(tmp_path) as run:
         run.write_evaluation_tasks(EvaluationTasks({"dev": ("a", "b")}, ("a", "b")))
     recorded = run.evaluation_tasks()
-    assert recorded is not None
     assert recorded.behind("eval/dev/f1") == recorded.behind("eval/f1") == recorded.behind("score") == {"a", "b"}
     (run.path / "evaluation_tasks.json").write_text(text)
     with pytest.raises(RunError, match=r"evaluation_tasks\.json is damaged"):
@@ -122,7 +121,6 @@ def test_resuming_cuts_off_what_came_after_the_checkpoint(tmp_path: Path) -> Non
 
     with begin(tmp_path, resume=True) as run:
         latest = run.checkpoints.latest()
-        assert latest is not None
         assert latest.step == 4
         run.truncate_after(latest.step)
         assert [line["step"] for line in run.metrics()] == run.trajectory_steps() == [1, 2, 3, 4]

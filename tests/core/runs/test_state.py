@@ -1,14 +1,18 @@
-"""What has become of a run: its events, and its lock where there is no end."""
+"""What has become of a run: its events, its lock where there is no end, and the calls of tools that it died in."""
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from agent_r1_core.errors import RunError
+from agent_r1_core.runs.call_log import CallLog, unfinished_calls
 from agent_r1_core.runs.evaluation_file import EvaluationTasks
 from agent_r1_core.runs.events_file import RunState
 from agent_r1_core.runs.run import Run
@@ -37,18 +41,11 @@ def test_a_run_is_training_until_it_tells_how_it_ended(tmp_path: Path) -> None:
         assert reader.state().kind == "training"
         again.append_event(6, "failed", "the disk is full")
     assert reader.state() == RunState("failed", "the disk is full")
-    with Run.resume(run.path) as again:
-        again.append_event(6, "resumed", "training resumed after step 6")
-        again.append_event(7, "interrupted", "stopped after step 7 of 9")
-    assert reader.state() == RunState("interrupted", "stopped after step 7 of 9")
-    steps = [(event.step, event.event) for event in reader.events()]
-    assert steps == [
-        *((0, "started"), (3, "note"), (4, "stopped_early"), (4, "resumed"), (6, "failed"), (6, "resumed")),
-        (7, "interrupted"),
-    ]
-    assert reader.events()[1].text == "writing ? goes on"
-    times = [event.time for event in reader.events()]
-    assert times == sorted(times)
+    events = reader.events()
+    steps = [(event.step, event.event) for event in events]
+    assert steps == [(0, "started"), (3, "note"), (4, "stopped_early"), (4, "resumed"), (6, "failed")]
+    assert events[1].text == "writing ? goes on"
+    assert sorted(events, key=lambda event: event.time) == events
 
 
 def test_a_killed_run_is_interrupted_and_its_torn_line_is_no_event(tmp_path: Path) -> None:
@@ -118,3 +115,49 @@ def test_a_line_that_is_no_event_is_named(tmp_path: Path, line: str) -> None:
         file.write(line + "\n")
     with pytest.raises(RunError, match=r"line 2 of .*events\.jsonl is not an event; delete the line"):
         run.state()
+
+
+def test_the_calls_under_way_are_named_after_the_process_died(tmp_path: Path) -> None:
+    died = f"""
+import os
+from pathlib import Path
+from agent_r1_core.runs.call_log import CallLog
+log = CallLog(Path({str(tmp_path)!r}))
+ended = log.begin("search", "1/q0/0/1", 0)
+log.begin("count", "1/q1/0/1", 2)
+log.end(ended)
+log.begin("search", "1/q2/0/1", 1)
+os._exit(9)
+"""
+    subprocess.run([sys.executable, "-c", died], check=False)
+    assert unfinished_calls(tmp_path) == (
+        "the process of this run died while calls of tools ran in it: search (episode 1/q2/0/1, turn 1), "
+        "count (episode 1/q1/0/1, turn 2); if a tool ended it, give that tool isolation: process"
+    )
+
+
+def test_an_error_that_a_tool_may_have_caused_is_explained_where_tools_ran(tmp_path: Path) -> None:
+    log, closed = CallLog(tmp_path), OSError(errno.EBADF, "Bad file descriptor")
+    assert log.explain(closed) is None
+    log.end(log.begin("search", "1/q0/0/1", 0))
+    assert "as when a tool has closed descriptors" in str(log.explain(closed))
+    assert "give search isolation: process" in str(log.explain(RecursionError("too deep")))
+    assert log.explain(OSError(errno.ENOSPC, "No space left on device")) is None
+    log.close()
+
+
+def test_a_descriptor_that_a_tool_closed_and_another_file_took_is_left_alone(tmp_path: Path) -> None:
+    log = CallLog(tmp_path)
+    with (tmp_path / "checkpoint").open("w") as checkpoint:
+        os.dup2(checkpoint.fileno(), log._file)
+        log.begin("search", "1/q0/0/1", 0)
+    os.close(log._file)
+    assert (tmp_path / "checkpoint").read_text() == ""
+
+
+def test_a_run_that_ended_in_order_says_nothing(tmp_path: Path) -> None:
+    log = CallLog(tmp_path)
+    log.begin("search", "1/q0/0/1", 0)
+    log.close()
+    assert unfinished_calls(tmp_path) is None
+    assert list(tmp_path.iterdir()) == []

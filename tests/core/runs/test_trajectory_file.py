@@ -9,6 +9,8 @@ import random
 from pathlib import Path
 
 import numpy
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from agent_r1_core.contracts.token_numbers import TokenNumbers
@@ -109,8 +111,6 @@ def test_a_task_of_dropped_episodes_alone_is_none_that_was_trained_on(tmp_path: 
 
 
 def test_the_file_is_plain_parquet_with_telling_columns(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
     write_trajectories(tmp_path / "file", 12, [rich_trajectory()])
     table = pq.read_table(tmp_path / "file")
     row = table.to_pylist()[0]
@@ -125,8 +125,6 @@ def test_the_file_is_plain_parquet_with_telling_columns(tmp_path: Path) -> None:
 def test_long_episodes_are_few_to_a_part_so_that_one_is_read_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import pyarrow.parquet as pq
-
     monkeypatch.setattr("agent_r1_core.runs.trajectory_file._TOKENS", 26)
     written = [dataclasses.replace(rich_trajectory(), sample=sample) for sample in range(5)]  # of 13 tokens each
     write_trajectories(tmp_path / "file", 1, iter(written))
@@ -145,9 +143,6 @@ def test_what_an_environment_notes_need_not_be_json_or_text(tmp_path: Path) -> N
 
 
 def test_missing_torn_and_foreign_files_are_named(tmp_path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     with pytest.raises(RunError, match="there are no trajectories at"):
         read_trajectories(tmp_path / "none")
     write_trajectories(tmp_path / "torn", 1, [rich_trajectory()])
@@ -160,8 +155,6 @@ def test_missing_torn_and_foreign_files_are_named(tmp_path: Path) -> None:
 
 
 def test_flipped_bits_never_make_another_trajectory(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
     rng, file = random.Random(0), tmp_path / "file"
     ids = [rng.randrange(2**31) for _ in range(4000)]
     written = [make_trajectory([(ids[:2000], ids[2000:])], logprobs=[[-0.5] * 2000])]
@@ -193,9 +186,6 @@ def test_flipped_bits_never_make_another_trajectory(tmp_path: Path) -> None:
     ],
 )
 def test_rows_that_agent_r1_did_not_write_are_refused(tmp_path: Path, column: str, text: str) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     write_trajectories(tmp_path / "file", 1, [rich_trajectory()])
     table = pq.read_table(tmp_path / "file")
     pq.write_table(table.set_column(table.schema.get_field_index(column), column, pa.array([text])), tmp_path / "file")

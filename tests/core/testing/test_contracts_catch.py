@@ -60,18 +60,16 @@ def failures(contract: type, component: type, folder: Path, **settings: Any) -> 
     return failed
 
 
+def faulty(base: type, **members: Any) -> type:
+    """The component with these members in place of its own."""
+    return type("Faulty", (base,), members)
+
+
 class SilentRefusal(Calculator):
     """Refuses without a word."""
 
     def run(self, arguments: Any, context: Any) -> Any:
         raise ToolError("")
-
-
-class Stateful(Calculator):
-    """Counts calls over all episodes."""
-
-    def run(self, arguments: Any, context: Any) -> Any:
-        return next(COUNTER)
 
 
 class Lavish(Calculator):
@@ -110,32 +108,12 @@ class Guess(ToolEnv):
         return Step(Observation([{"role": "user", "content": "No."}]))
 
 
-class Generous(Guess):
-    """Says that it gives no rewards, and gives one."""
-
-    gives_rewards = False
-
-
-class Mute(Guess):
-    """Answers noise with silence."""
-
-    def step(self, action: Any) -> Step:
-        return super().step(action) if action.text == "7" else Step()
-
-
 class Brittle(Guess):
     """Raises where an action is no number."""
 
     def step(self, action: Any) -> Step:
         int(action.text)
         return super().step(action)
-
-
-class EndsTwice(Guess):
-    """Cannot decide how its episode ended."""
-
-    def step(self, action: Any) -> Step:
-        return Step(super().step(action).observation, terminated=True, truncated=True)
 
 
 class OtherStart(Guess):
@@ -164,45 +142,14 @@ class Enthusiast(RewardFn):
         return 2.0
 
 
-class Breaks(RewardFn):
-    """Forgets that there may be no answer."""
-
-    def score(self, trajectory: Any) -> float:
-        return float(len(trajectory.answer) > 0)
-
-
-class Shuffled(TaskSource):
-    """Other tasks each time, with one id."""
-
-    def load(self) -> list[Task]:
-        return [make_task("same", prompt=str(next(COUNTER))) for _ in range(2)]
-
-
-class Deaf(Hermes):
-    """Reads no call."""
-
-    def parse(self, text: str) -> ParsedAction:
-        return ParsedAction()
-
-
-class Impatient(Hermes):
-    """Stops in the middle of its own calls."""
-
-    stop_strings = ("arguments",)
-
-
-class Trusting(Hermes):
+def marked(self: Hermes, results: Sequence[ToolResult]) -> list[Message]:
     """Marks what tools say as its own."""
-
-    def results(self, results: Sequence[ToolResult]) -> list[Message]:
-        return [{"role": "user", "content": Markup(f"<result>{result.text}</result>")} for result in results]
+    return [{"role": "user", "content": Markup(f"<result>{result.text}</result>")} for result in results]
 
 
-class Wrapping(Hermes):
+def wrapped(self: Hermes, results: Sequence[ToolResult]) -> list[Message]:
     """Writes more around a result than it takes off when it reads."""
-
-    def results(self, results: Sequence[ToolResult]) -> list[Message]:
-        return [{"role": "tool", "content": f"Result: {result.text}"} for result in results]
+    return [{"role": "tool", "content": f"Result: {result.text}"} for result in results]
 
 
 class Forgets(Window):
@@ -224,6 +171,16 @@ class Alternates(Window):
 
     async def next_context(self, history: History) -> Sequence[Message]:
         return history.last(1 + next(COUNTER) % 2)
+
+
+Stateful = faulty(Calculator, run=lambda self, arguments, context: next(COUNTER))
+Generous = faulty(Guess, gives_rewards=False)
+Mute = faulty(Guess, step=lambda self, action: Guess.step(self, action) if action.text == "7" else Step())
+EndsTwice = faulty(Guess, step=lambda self, action: Step(terminated=True, truncated=True))
+Forgetful = faulty(RewardFn, score=lambda self, trajectory: float(len(trajectory.answer) > 0))
+Shuffled = faulty(TaskSource, load=lambda self: [make_task("same", str(next(COUNTER))) for _ in range(2)])
+Deaf = faulty(Hermes, parse=lambda self, text: ParsedAction())
+Impatient = faulty(Hermes, stop_strings=("arguments",))
 
 
 class Copies(Append):
@@ -324,14 +281,14 @@ OF_ONE_PROCESS = type("OfOneProcess", (OfOneThread,), {"isolation": "process"})
         (RewardContract, Enthusiast, CASES, {
             IN_RANGE, UNBEATEN, "the_cases_get_their_scores", "scoring_twice_gives_the_same_and_changes_nothing"
         }),
-        (RewardContract, Breaks, CASES, {
+        (RewardContract, Forgetful, CASES, {
             IN_RANGE, UNBEATEN, "scoring_twice_gives_the_same_and_changes_nothing"
         }),
         (TaskSourceContract, Shuffled, {}, {"ids_are_unique", "the_same_options_give_the_same_tasks"}),
         (ToolFormatContract, Deaf, BROKEN, {"what_it_writes_it_reads", "a_broken_call_is_an_error_and_no_exception"}),
         (ToolFormatContract, Impatient, {}, {"its_stop_strings_end_what_it_writes"}),
-        (ToolFormatContract, Trusting, {}, {"results_are_data"}),
-        (ToolFormatContract, Wrapping, {}, {"results_are_read_as_they_were_written"}),
+        (ToolFormatContract, faulty(Hermes, results=marked), {}, {"results_are_data"}),
+        (ToolFormatContract, faulty(Hermes, results=wrapped), {}, {"results_are_read_as_they_were_written"}),
         (ContextContract, Window, {}, set()),
         (ContextContract, Forgets, {}, {"every_choice_is_well_formed", "episodes_are_played_within_the_budget"}),
         (ContextContract, Parts, {}, {"every_choice_is_well_formed"}),

@@ -1,27 +1,34 @@
-"""The fakes behave like what they stand for."""
+"""The fakes behave like what they stand for; a component of a local file is tested by the file's name and its own."""
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
+from agent_r1_core.errors import ComponentLoadError, ConfigError, UnknownComponent
 from agent_r1_core.testing import (
+    AlgorithmContract,
+    ScriptedPolicy,
+    ToolContract,
+    make_request,
     make_trajectory,
     tiny_model,
     tiny_model_folder,
     tiny_tokenizer,
 )
 
+TOKENIZER = tiny_tokenizer()
+
 
 def test_a_model_folder_loads_and_repeats(tmp_path: Path) -> None:
-    import torch
-    from transformers import AutoModelForCausalLM
-
     folder = tiny_model_folder(tmp_path / "model", seed=3)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
     twin = tiny_model(seed=3)
@@ -45,3 +52,69 @@ def test_every_public_name_is_there_and_none_is_loaded_before_it_is_asked_for(pa
     assert done.stdout == "False True\n"
     module = importlib.import_module(package)
     assert all(getattr(module, name) is not None for name in module.__all__)
+
+
+def said(engine: ScriptedPolicy, episode: str = "a", budget: int = 100, **more: Any) -> tuple[str, str]:
+    """What it answers, and how that ends."""
+    made = asyncio.run(engine.generate(make_request((1, 2), budget, episode=episode, **more)))
+    return TOKENIZER.decode(made.ids), made.finish
+
+
+def test_a_scripted_policy_says_its_lines_episode_by_episode() -> None:
+    engine, one, two = ScriptedPolicy(["one", "two"]), ("one<|im_end|>", "stop"), ("two<|im_end|>", "stop")
+    assert [said(engine, episode) for episode in "aabab"] == [one, two, one, two, two]
+    asyncio.run(engine.release("a"))
+    assert said(engine) == one
+    assert engine.released == ["a"]
+
+
+def test_a_budget_and_stop_ids_and_strings_end_what_it_says() -> None:
+    assert said(ScriptedPolicy(["hello"]), budget=3) == ("hel", "length")
+    assert said(ScriptedPolicy(["hello"]), budget=6) == ("hello<|im_end|>", "stop")
+    assert said(ScriptedPolicy(["go </search> on"]), stop_strings=("</search>",)) == ("go </search>", "stop")
+    tag = TOKENIZER.convert_tokens_to_ids("</answer>")
+    assert said(ScriptedPolicy(["<answer>2</answer> so"]), stop_ids=(tag,)) == ("<answer>2</answer>", "stop")
+
+
+PRESET = """
+from agent_r1_core import AlgorithmSpec, Preset, hookimpl
+from agent_r1_grpo.grpo import GRPO
+
+AGENT_R1_PLUGIN_API = 1
+
+@hookimpl
+def register_algorithms():
+    return [AlgorithmSpec("mine", ":GRPO", "an algorithm", presets=(Preset("sharp", {"clip_low": 0.1, "eps": 0.5}),))]
+"""
+
+
+class TestMultiply(ToolContract):
+    plugin_file = "my_tool.py"
+    name = "multiply"
+    arguments: ClassVar = {"a": 6, "b": 7}
+    expected = 42
+
+
+def test_a_preset_brings_its_options_and_the_test_may_change_them(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(PRESET, encoding="utf-8")
+    settings = {"plugin_file": path, "name": "sharp", "config": {"eps": 0.1}}
+    config = type("Here", (AlgorithmContract,), settings)().make().config
+    assert (config.clip_low, config.eps) == (0.1, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "sentence"),
+    [
+        (None, ConfigError, "does not exist"),
+        ("AGENT_R1_PLUGIN_API = 1\nimport no_such_module", ComponentLoadError, "mine.py.*no_such_module"),
+        (PRESET, UnknownComponent, "no tool is called 'mine/multiply'"),
+    ],
+    ids=["no file", "not importable", "another kind"],
+)
+def test_what_cannot_be_loaded_is_said(tmp_path: Path, text: str | None, error: type, sentence: str) -> None:
+    path = tmp_path / "mine.py"
+    if text:
+        path.write_text(text, encoding="utf-8")
+    with pytest.raises(error, match=sentence):
+        type("Here", (ToolContract,), {"plugin_file": path, "name": "multiply"})

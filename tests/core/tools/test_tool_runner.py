@@ -9,7 +9,10 @@ import os
 import random
 import select
 import signal
-from collections.abc import AsyncIterator
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +23,7 @@ import bad_tools
 import misbehaving_tools as tools
 import pytest
 
-from agent_r1_core import Passage, Task, ToolCall, ToolContext, ToolResources
+from agent_r1_core import Passage, Task, ToolCall, ToolContext, ToolResources, tool
 from agent_r1_core.contracts.tool import ToolLimits
 from agent_r1_core.errors import ConfigError, ToolError
 from agent_r1_core.metrics.rollouts import SCALE
@@ -175,17 +178,15 @@ def test_a_process_takes_no_more_than_its_limits(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_message_that_is_too_large_costs_no_process():
+async def test_a_message_that_is_too_large_costs_no_process():
     runner = ToolRunner(made("whoami", "remember"), isolation={"whoami": "process", "remember": "process"})
     roomy, full = context(), context()
     full.state["notes"] = "x" * (2 << 20)
 
-    async def work() -> list[Any]:
-        async with opened(runner):
-            sent = [await runner.call(ToolCall("whoami", {}), each) for each in (roomy, full, roomy)]
-            return [*sent, *[await runner.call(ToolCall("remember", {"lists": n}), roomy) for n in (10**6, 10)]]
-
-    before, refused, after, not_kept, kept = asyncio.run(work())
+    async with opened(runner):
+        sent = [await runner.call(ToolCall("whoami", {}), each) for each in (roomy, full, roomy)]
+        before, refused, after = sent
+        not_kept, kept = [await runner.call(ToolCall("remember", {"lists": n}), roomy) for n in (10**6, 10)]
     for answer in (refused, not_kept):
         assert "too much for a message to another process; keep less in the state" in answer.text
     assert json.loads(before.text)["process"] == json.loads(after.text)["process"]
@@ -209,17 +210,13 @@ def test_processes_close_their_tool_and_leave_no_process_behind(tmp_path):
 
 
 @pytest.mark.slow
-def test_further_processes_that_cannot_start_are_told_once_and_not_tried_without_end(tmp_path, caplog):
+async def test_further_processes_that_cannot_start_are_told_once_and_not_tried_without_end(tmp_path, caplog):
     runner = ToolRunner(orderly(tmp_path / "notes", most=1))
-
-    async def work() -> list[Any]:
-        async with opened(runner), asyncio.timeout(60):
-            answers = await asyncio.gather(*of_episodes(runner, ToolCall("orderly", {}), "abc"))
-            while "is missing" not in caplog.text:
-                await asyncio.sleep(0.01)  # on a busy machine the second process takes its time to fail
-            return answers
-
-    assert not any(answer.error for answer in asyncio.run(work()))
+    async with opened(runner):
+        answers = await asyncio.gather(*of_episodes(runner, ToolCall("orderly", {}), "abc"))
+        while "is missing" not in caplog.text:
+            await asyncio.sleep(0.01)  # on a busy machine the second process takes its time to fail
+    assert not any(answer.error for answer in answers)
     assert (tmp_path / "notes").read_text().split().count("opened") <= 4
     assert caplog.text.count("a process of tool orderly is missing") == 1
 
@@ -259,23 +256,12 @@ def test_many_short_calls_share_the_processes_that_stand_ready(monkeypatch):
 
 
 @pytest.mark.slow
-def test_calls_that_find_no_free_process_get_one_of_their_own(tmp_path):
+async def test_calls_that_find_no_free_process_get_one_of_their_own(tmp_path):
     runner = ToolRunner(made("meet"), {"meet": 60}, {"meet": "process"}, max_concurrency=4)
-
-    async def work() -> list[Any]:
-        async with opened(runner):
-            call = ToolCall("meet", {"folder": str(tmp_path), "guests": 4})
-            return await asyncio.gather(*of_episodes(runner, call, "abcd"))
-
-    assert [answer.text for answer in asyncio.run(work())] == ["4"] * 4
-
-
-def test_a_tool_declares_where_it_runs_and_the_caller_may_know_better():
-    apart = made("whoami")
-    apart["whoami"].isolation = "process"
-    for isolation, own in (({}, False), ({"whoami": "thread"}, True)):
-        (answer,) = run(ToolRunner(apart, isolation=isolation), ("whoami", {}))
-        assert (json.loads(answer.text)["process"] == os.getpid()) is own
+    async with opened(runner):
+        call = ToolCall("meet", {"folder": str(tmp_path), "guests": 4})
+        answers = await asyncio.gather(*of_episodes(runner, call, "abcd"))
+    assert [answer.text for answer in answers] == ["4"] * 4
 
 
 def test_runners_share_corpus_files_and_delete_what_a_killed_run_left(tmp_path):
@@ -292,28 +278,23 @@ def test_runners_share_corpus_files_and_delete_what_a_killed_run_left(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_process_that_misses_its_deadline_is_killed_then_and_not_at_the_end(tmp_path):
-    async def work() -> None:
-        spin = isolated.IsolatedTool(bad_tools.spin(), 1, ToolLimits())
-        await spin.start(RESOURCES, {})
-        (process,) = spin._all
-        try:
-            with pytest.raises(CallTimeout):
-                await spin.call({"how": "integers", "pid_file": str(tmp_path / "pid")}, context(), 0.2)
-            ended = await asyncio.to_thread(process._process.wait, 60)
-            assert ended == 128 + signal.SIGKILL
-            async with asyncio.timeout(60):
-                while not spin._all:
-                    await asyncio.sleep(0.01)  # for the process that takes its place
-        finally:
-            await spin.close()
-
-    asyncio.run(work())
+async def test_a_process_that_misses_its_deadline_is_killed_then_and_not_at_the_end(tmp_path):
+    spin = isolated.IsolatedTool(bad_tools.spin(), 1, ToolLimits())
+    await spin.start(RESOURCES, {})
+    (process,) = spin._all
+    try:
+        with pytest.raises(CallTimeout):
+            await spin.call({"how": "integers", "pid_file": str(tmp_path / "pid")}, context(), 0.2)
+        ended = await asyncio.to_thread(process._process.wait, 60)
+        assert ended == 128 + signal.SIGKILL
+        async with asyncio.timeout(60):
+            while not spin._all:
+                await asyncio.sleep(0.01)  # for the process that takes its place
+    finally:
+        await spin.close()
 
 
 def test_a_tool_that_no_other_process_finds_is_refused():
-    from agent_r1_core import tool
-
     @tool
     def local() -> str:
         """Be local."""
@@ -321,3 +302,60 @@ def test_a_tool_that_no_other_process_finds_is_refused():
 
     with pytest.raises(ConfigError, match="no other process finds it; move it into a module"):
         ToolRunner({"local": local()}, isolation={"local": "process"})
+
+
+TOO_LATE = """
+import os, sys
+from agent_r1_core.tools.isolated_keeper import _obey
+ended = os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-c", ""])
+os.waitpid(ended, 0)
+_obey(ended, 0.0)
+"""
+
+
+def test_a_process_that_has_ended_by_itself_is_ended_without_a_word() -> None:
+    """The order of the training process may come too late."""
+    done = subprocess.run([sys.executable, "-c", TOO_LATE], stdin=subprocess.DEVNULL, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def use(function: Callable[[], Any], timeout: float = 20) -> Any:
+    """A tool's own function, as a baseline calls its search, has the time-out of the tool's calls."""
+    return asyncio.run(ToolRunner(made("lookup"), {"lookup": timeout}).use("lookup", function, str.upper))
+
+
+def leave() -> str:
+    raise SystemExit(3)
+
+
+def decline() -> str:
+    raise ToolError("the query is empty")
+
+
+async def later() -> str:
+    return "a page"
+
+
+@pytest.mark.parametrize("function", [lambda: "a page", later])
+def test_what_a_tools_own_function_gives_is_converted(function: Callable[[], Any]) -> None:
+    assert use(function) == "A PAGE"
+
+
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        (leave, "tool lookup failed with RuntimeError: SystemExit was raised"),
+        (lambda: None, "tool lookup failed with TypeError"),
+        (decline, "^the query is empty$"),
+    ],
+)
+def test_what_a_tools_own_function_raises_is_one_sentence(function: Callable[[], Any], sentence: str) -> None:
+    with pytest.raises(ToolError, match=sentence):
+        use(function)
+
+
+def test_a_tools_own_function_that_hangs_is_given_up() -> None:
+    release = threading.Event()
+    with pytest.raises(ToolError, match=r"lookup did not answer within 0\.1 seconds; make it faster, or raise"):
+        use(lambda: release.wait(20), 0.1)
+    release.set()

@@ -1,15 +1,21 @@
-"""What a listener hears of a step's failed episodes."""
+"""What a listener hears of a step's failed episodes and of metrics, and trackers of metrics."""
 
 from __future__ import annotations
 
-import pytest
-from small_run import Notes
+import json
+from collections.abc import Mapping
+from pathlib import Path
 
-from agent_r1_core.errors import EpisodeError
+import pytest
+from small_run import Notes, overrides
+
+from agent_r1_core import train
+from agent_r1_core.contracts.tracker import RunInfo, Tracker
+from agent_r1_core.errors import ComponentLoadError, EpisodeError
 from agent_r1_core.metrics.catalogue import Catalogue
 from agent_r1_core.rollout import RolloutResult
-from agent_r1_core.testing import make_task, make_trajectory
-from agent_r1_core.training.notices import StepNotes
+from agent_r1_core.testing import make_task, make_trajectory, tiny_model_folder
+from agent_r1_core.training.notices import StepNotes, Trackers
 from agent_r1_core.trajectory import EndStatus, Trajectory
 
 
@@ -36,3 +42,116 @@ def test_each_cause_of_failed_episodes_is_told_once_with_its_count() -> None:
     assert str(ended.value) == (
         "step 5: all 2 episodes failed at every attempt: reward judge of episode 2/0 took longer than 20 seconds"
     )
+
+
+RUN = RunInfo("run", "nowhere", {})
+
+
+class Recorder(Tracker):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[int, dict[str, float]]] = []
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self.seen.append((step, dict(metrics)))
+
+
+class Broken(Recorder):
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        super().log(step, metrics)
+        raise OSError("disk full")
+
+
+def test_a_broken_tracker_is_reported_once_and_the_others_go_on() -> None:
+    broken, recorder, reports = Broken(), Recorder(), list[str]()
+    trackers = Trackers([broken, recorder], reports.append)
+    trackers.open(RUN)
+    trackers.log(1, {"loss": 1.0}, [])
+    trackers.log(2, {"loss": 0.5}, [])
+    trackers.close()
+    assert [step for step, _ in recorder.seen] == [1, 2]
+    assert [step for step, _ in broken.seen] == [1]
+    assert len(reports) == 1
+    assert "disk full" in reports[0]
+
+
+def test_a_tracker_that_cannot_be_used_here_stops_the_run_before_it_begins() -> None:
+    class Missing(Tracker):
+        def open(self, run: RunInfo) -> None:
+            raise ComponentLoadError("tracker missing needs a package; install it")
+
+    with pytest.raises(ComponentLoadError, match="install it"):
+        Trackers([Missing()], print).open(RUN)
+
+
+PLUGIN = '''
+"""A tool that records how long its answers are, and an algorithm that reports something without a word."""
+from dataclasses import replace
+
+from agent_r1_core import AlgorithmSpec, Metric, RewardFn, RewardSpec, ToolSpec, hookimpl, tool
+from agent_r1_grpo.grpo import GRPO
+
+AGENT_R1_PLUGIN_API = 1
+
+
+@tool
+def echo(text: str, context) -> str:
+    """Say it again."""
+    context.metrics["letters"] = len(text)
+    return text
+
+
+echo.metrics = (Metric("letters", "letters of an answer"),)
+
+
+class Chatty(GRPO):
+    """GRPO with a metric that it declares, one that it does not, and a warning."""
+
+    metrics = (Metric("declared", "always 1"),)
+
+    def advantages(self, batch):
+        return replace(super().advantages(batch), metrics={"declared": 1.0, "secret": 2.0}, warnings=("beware",))
+
+
+class Length(RewardFn):
+    """Varies."""
+
+    range = (0.0, 1e6)
+
+    def score(self, trajectory):
+        return float(trajectory.action_tokens)
+
+
+@hookimpl
+def register_tools():
+    return [ToolSpec("echo", ":echo", "echoes")]
+
+
+@hookimpl
+def register_algorithms():
+    return [AlgorithmSpec("chatty", ":Chatty", "reports")]
+
+
+@hookimpl
+def register_rewards():
+    return [RewardSpec("length", ":Length", "tokens")]
+'''
+
+
+@pytest.mark.parametrize("algorithm", ["chatty", "ppo"])
+def test_every_metric_of_a_run_is_declared_or_named(tmp_path: Path, algorithm: str) -> None:
+    plugin, notes = tmp_path / "chatty.py", Notes()
+    plugin.write_text(PLUGIN)
+    tiny_model_folder(tmp_path / "model")
+    own = {"tools": "[echo]", "rewards": "[length]", "checkpoint__best": "eval/reward/length"}
+    keys = overrides(tmp_path, 2, algorithm=algorithm, **own)
+    run = train("default", keys, plugins=[plugin], listener=notes)
+    told = [note for note in notes.said if "not declared" in note]
+    assert [note.partition(" are ")[0] for note in told] == (
+        ["the metrics update/secret"] if algorithm == "chatty" else []
+    )
+    warned = [note for note in notes.said if "beware" in note]
+    assert warned == (["step 1: beware"] if algorithm == "chatty" else [])
+    catalogue = {entry["name"]: entry for entry in json.loads((run.path / "metric_catalogue.json").read_text())}
+    assert catalogue["tools/echo/letters"]["meaning"] == "letters of an answer"
+    assert ("update/declared" in catalogue) == (algorithm == "chatty")

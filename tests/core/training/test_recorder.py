@@ -13,7 +13,6 @@ import small_run
 from agent_r1_core import train
 from agent_r1_core.errors import AgentR1Error, RunError
 from agent_r1_core.runs.run import Run
-from agent_r1_core.testing import tiny_model_folder
 
 STEPS = 2
 
@@ -36,11 +35,6 @@ class Notes(small_run.Notes):
             raise AgentR1Error("the display is broken; mend it")
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model_folder(tmp_path_factory.mktemp("recorder") / "model")
-
-
 def keys(model: Path, home: Path) -> list[str]:
     changed = {"model__name": model, "run__dir": home, "run__name": "run", "evaluation__at_start": "false"}
     return small_run.overrides(home, STEPS, rewards="[exact_match]", checkpoint__best="null", **changed)
@@ -50,9 +44,9 @@ def told(run: Run) -> list[tuple[int, str, str]]:
     return [(event.step, event.event, event.text) for event in run.events()]
 
 
-def test_from_the_start_over_an_interruption_to_the_end(model: Path, tmp_path: Path) -> None:
+def test_from_the_start_over_an_interruption_to_the_end(noise: Path, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt) as interruption:
-        train("default", keys(model, tmp_path), listener=Notes(1, "is interrupted"))
+        train("default", keys(noise, tmp_path), listener=Notes(1, "is interrupted"))
     run = Run.open(tmp_path / "run")
     first = told(run)
     assert first[0] == (0, "started", "training started")
@@ -60,7 +54,7 @@ def test_from_the_start_over_an_interruption_to_the_end(model: Path, tmp_path: P
     assert first[-1] == (1, "interrupted", str(interruption.value))
     assert "after step 1 of 2; continue with: agent-r1 train" in run.state().sentence
     notes = Notes()
-    train("default", keys(model, tmp_path), resume=True, listener=notes)
+    train("default", keys(noise, tmp_path), resume=True, listener=notes)
     second = told(run)[len(first) :]
     assert second[0] == (1, "resumed", "training resumed after step 1")
     assert second[-1] == (2, "finished", "all 2 steps are done")
@@ -71,9 +65,9 @@ def test_from_the_start_over_an_interruption_to_the_end(model: Path, tmp_path: P
     assert run.state().kind == "finished"
 
 
-def test_a_resume_after_a_kill_records_it_and_says_what_is_repeated(model: Path, tmp_path: Path) -> None:
+def test_a_resume_after_a_kill_records_it_and_says_what_is_repeated(noise: Path, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        train("default", keys(model, tmp_path), listener=Notes(1, "is interrupted"))
+        train("default", keys(noise, tmp_path), listener=Notes(1, "is interrupted"))
     run = Run.open(tmp_path / "run")
     events = run.path / "events.jsonl"
     lines = [line for line in events.read_bytes().splitlines(keepends=True) if b'"interrupted"' not in line]
@@ -81,27 +75,27 @@ def test_a_resume_after_a_kill_records_it_and_says_what_is_repeated(model: Path,
     shutil.rmtree(run.path / "checkpoints")
     assert run.state().sentence.startswith("its process was killed")
     notes = Notes()
-    train("default", keys(model, tmp_path), resume=True, listener=notes)
+    train("default", keys(noise, tmp_path), resume=True, listener=notes)
     after = told(run)[len(lines) :]
     assert after[0] == (1, "interrupted", "its process was killed, as this resume found")
     assert after[1] == (0, "resumed", "training resumed")
     assert "step 1 is repeated: no checkpoint was written before" in notes.said
 
 
-def test_an_error_ends_a_run_with_its_sentence_but_a_refused_resume_does_not(model: Path, tmp_path: Path) -> None:
+def test_an_error_ends_a_run_with_its_sentence_but_a_refused_resume_does_not(noise: Path, tmp_path: Path) -> None:
     with pytest.raises(AgentR1Error, match="the display is broken"):
-        train("default", keys(model, tmp_path), listener=Notes(1, "fails"))
+        train("default", keys(noise, tmp_path), listener=Notes(1, "fails"))
     run = Run.open(tmp_path / "run")
     assert told(run)[-1] == (1, "failed", "the display is broken; mend it")
     assert (run.state().kind, run.state().sentence) == ("failed", "the display is broken; mend it")
     before = told(run)
     with pytest.raises(RunError, match="started with other values of seed"):
-        train("default", [*keys(model, tmp_path), "seed=5"], resume=True, listener=Notes())
+        train("default", [*keys(noise, tmp_path), "seed=5"], resume=True, listener=Notes())
     assert told(run) == before
 
 
 def test_a_start_that_fails_in_its_directory_is_recorded_unless_nothing_stays(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    noise: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run without results is removed; one that has replaced nothing and holds an evaluation stays."""
 
@@ -114,12 +108,12 @@ def test_a_start_that_fails_in_its_directory_is_recorded_unless_nothing_stays(
     monkeypatch.setattr(Run, "keep_model_files", fails)
     for evaluated in (False, True):
         with pytest.raises(ZeroDivisionError):
-            train("default", keys(model, tmp_path), listener=Notes())
+            train("default", keys(noise, tmp_path), listener=Notes())
         assert (tmp_path / "run").exists() == evaluated
     assert told(Run.open(tmp_path / "run"))[-1] == (0, "failed", "ZeroDivisionError: division by zero")
 
 
-def test_events_that_cannot_be_written_hide_no_error_and_are_told_once(model: Path, tmp_path: Path) -> None:
+def test_events_that_cannot_be_written_hide_no_error_and_are_told_once(noise: Path, tmp_path: Path) -> None:
     class Obstacle(Notes):
         """Puts a folder where the events are, and then fails."""
 
@@ -132,5 +126,5 @@ def test_events_that_cannot_be_written_hide_no_error_and_are_told_once(model: Pa
 
     notes = Obstacle(1, "fails")
     with pytest.raises(AgentR1Error, match="the display is broken"):
-        train("default", keys(model, tmp_path), listener=notes)
+        train("default", keys(noise, tmp_path), listener=notes)
     assert len([text for text in notes.said if "events of the run are recorded no longer" in text]) == 1

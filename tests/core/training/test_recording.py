@@ -12,6 +12,7 @@ from agent_r1_core import train
 from agent_r1_core.errors import RunError
 from agent_r1_core.evaluation.evaluator import EvaluationPlan
 from agent_r1_core.evaluation.listener import Silence
+from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.plugins.trust import Trust
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
@@ -105,8 +106,6 @@ def test_an_evaluation_keeps_the_first_episodes_of_each_set(run: Run) -> None:
 
 
 def _lines(run: Run, name: str, set_name: str) -> list[dict[str, float]]:
-    from agent_r1_core.evaluation.result_file import ResultFile
-
     episodes = ResultFile.open(run.path / "evaluations" / f"{name}.json").sets()[set_name]
     return [{"reward": one.total} for one in episodes]
 

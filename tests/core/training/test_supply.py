@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,7 +45,6 @@ class Rollouts:
         if request.round in self.shut:
             await self.shut[request.round].wait()
         for group in groups:
-            assert on_episode is not None
             on_episode(group.trajectories[0])
         return RolloutResult(groups)
 
@@ -60,13 +59,14 @@ class Shown(Silence):
         self.episodes_shown.append(done)
 
 
-def supply(k: int, rollouts: Rollouts, listener: Any = None) -> Supply:
-    """A supply over these rollouts, with an algorithm that keeps every group."""
-    settings = TrainingConfig(steps=STEPS, tasks_per_step=2, samples_per_task=1, max_staleness=k)
+def supply(k: int, rollouts: Rollouts, listener: Any = None, extra_rollouts: int = 0) -> Supply:
+    """A supply over these rollouts, with an algorithm that keeps every group and always asks for one more."""
+    step = {"tasks_per_step": 2, "samples_per_task": 1, "extra_rollouts": extra_rollouts}
+    settings = TrainingConfig(steps=STEPS, max_staleness=k, **step)
     selection = SimpleNamespace(
         filter=lambda groups: groups,
         filter_metrics=lambda groups, kept: {},
-        more_tasks=lambda groups, tasks: 0,
+        more_tasks=lambda groups, tasks: 1,
         algorithm=Algorithm(),
     )
     assembly: Any = SimpleNamespace(
@@ -92,67 +92,67 @@ async def learn(
     return found
 
 
-def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(asyncio.wait_for(coroutine, 60))
-
-
 @every_staleness
-def test_exactly_the_steps_that_may_run_ahead_have_begun_before_a_step_is_learnt_from(k: int) -> None:
+async def test_exactly_the_steps_that_may_run_ahead_have_begun_before_a_step_is_learnt_from(k: int) -> None:
     rollouts, begun = Rollouts(), dict[int, list[int | str]]()
-    run(learn(supply(k, rollouts), rollouts, each=lambda step: begun.update({step: list(rollouts.requests)})))
+    await learn(supply(k, rollouts), rollouts, each=lambda step: begun.update({step: list(rollouts.requests)}))
     assert begun == {step: list(range(1, min(step + k, STEPS) + 1)) for step in range(1, STEPS + 1)}
 
 
-def test_only_without_running_ahead_a_rollout_names_its_weights() -> None:
+@pytest.mark.parametrize(("k", "extras"), [(0, 3), (1, 0)])
+async def test_an_algorithm_may_ask_for_more_tasks_within_a_step_up_to_a_bound(k: int, extras: int) -> None:
+    """Where nothing runs ahead; no task comes twice in a step."""
+    rollouts = Rollouts()
+    for one in await learn(supply(k, rollouts, extra_rollouts=3), rollouts):
+        tasks = [group.task.id for group in one.groups]
+        assert len(set(tasks)) == len(tasks) == 2 + extras
+    assert len(rollouts.requests) == STEPS * (1 + extras)
+
+
+async def test_only_without_running_ahead_a_rollout_names_its_weights() -> None:
     for k, asked in ((0, [0, 1, 2, 3, 4]), (2, [None] * STEPS)):
         rollouts = Rollouts()
-        run(learn(supply(k, rollouts), rollouts))
+        await learn(supply(k, rollouts), rollouts)
         assert [request.version for request in rollouts.requests.values()] == asked
 
 
 @every_staleness
-def test_the_oldest_tokens_are_as_old_as_is_allowed(k: int) -> None:
+async def test_the_oldest_tokens_are_as_old_as_is_allowed(k: int) -> None:
     rollouts = Rollouts()
-    found = run(learn(supply(k, rollouts), rollouts))
+    found = await learn(supply(k, rollouts), rollouts)
     assert [one.metrics[metric.ROLLOUT_STALENESS_MAX] for one in found] == [min(step, k) for step in range(STEPS)]
 
 
-def test_an_age_is_that_of_a_token_not_of_an_episode() -> None:
+async def test_an_age_is_that_of_a_token_not_of_an_episode() -> None:
     rollouts = Rollouts()
     rollouts.versions = lambda: ((0, 1), (1, 1))  # the weights change within every action
-    _, second = run(learn(supply(1, rollouts), rollouts, last=2))
+    _, second = await learn(supply(1, rollouts), rollouts, last=2)
     assert second.metrics == {metric.ROLLOUT_STALENESS: 0.5, metric.ROLLOUT_STALENESS_MAX: 1.0}
 
 
 @pytest.mark.parametrize("k", [1, 2])
-def test_tokens_that_are_older_than_allowed_are_refused(k: int) -> None:
-    async def work() -> None:
-        rollouts = Rollouts()
-        own = supply(k, rollouts)
-        for step in range(1, k + 2):
-            await own.take(step)  # and nobody serves what they made
-        with pytest.raises(EngineError, match=rf"step {k + 2} got tokens that are {k + 1} versions old, .* is {k};"):
-            await own.take(k + 2)
-
-    run(work())
+async def test_tokens_that_are_older_than_allowed_are_refused(k: int) -> None:
+    rollouts = Rollouts()
+    own = supply(k, rollouts)
+    for step in range(1, k + 2):
+        await own.take(step)  # and nobody serves what they made
+    with pytest.raises(EngineError, match=rf"step {k + 2} got tokens that are {k + 1} versions old, .* is {k};"):
+        await own.take(k + 2)
 
 
 @every_staleness
-def test_an_interruption_waits_for_nothing_that_is_ahead(k: int) -> None:
-    async def work() -> None:
-        rollouts = Rollouts()
-        rollouts.shut = {step: asyncio.Event() for step in range(1, STEPS + 1)}
-        own = supply(k, rollouts)
-        taken = asyncio.create_task(own.take(1))
-        while 1 + k not in rollouts.requests:
-            await asyncio.sleep(0)
-        taken.cancel()
-        await own.close()
-
-    run(work())
+async def test_an_interruption_waits_for_nothing_that_is_ahead(k: int) -> None:
+    rollouts = Rollouts()
+    rollouts.shut = {step: asyncio.Event() for step in range(1, STEPS + 1)}
+    own = supply(k, rollouts)
+    taken = asyncio.create_task(own.take(1))
+    while 1 + k not in rollouts.requests:
+        await asyncio.sleep(0)
+    taken.cancel()
+    await own.close()
 
 
-def test_episodes_that_end_ahead_of_their_step_are_shown_when_it_comes() -> None:
+async def test_episodes_that_end_ahead_of_their_step_are_shown_when_it_comes() -> None:
     shown, counts = Shown(), list[list[int]]()
     rollouts = Rollouts()
 
@@ -160,7 +160,7 @@ def test_episodes_that_end_ahead_of_their_step_are_shown_when_it_comes() -> None
         counts.append(shown.episodes_shown)
         shown.episodes_shown = []
 
-    run(learn(supply(2, rollouts, listener=shown), rollouts, each=look))
+    await learn(supply(2, rollouts, listener=shown), rollouts, each=look)
     assert counts == [[1, 2]] * STEPS
 
 
@@ -174,7 +174,7 @@ class Clock:
         return self.now
 
 
-def test_a_step_is_idle_while_no_episode_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_step_is_idle_while_no_episode_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, rollouts, found = Clock(), Rollouts(), list[float]()
     monkeypatch.setattr(room, "time", clock)
     rollouts.shut[2] = asyncio.Event()
@@ -188,6 +188,6 @@ def test_a_step_is_idle_while_no_episode_is_in_flight(monkeypatch: pytest.Monkey
 
     own = supply(1, rollouts)
     clock.now += 60  # engine and tools start
-    run(learn(own, rollouts, last=3, each=look))
+    await learn(own, rollouts, last=3, each=look)
     assert found == [0.0, 7.0, 7.0]
     assert own.idle_seconds() == 3.0

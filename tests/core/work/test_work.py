@@ -1,14 +1,36 @@
-"""Long work: told to whoever watches, in whichever thread it is done; else logged now and then."""
+"""Long work: told to whoever watches, in whichever thread it is done; else logged now and then. On the screen it is a
+live bar on a terminal, and sparse lines elsewhere."""
 
 from __future__ import annotations
 
+import io
 import logging
+import re
 import threading
 from typing import Any
 
 import pytest
 
-from agent_r1_core.work import Work, duration, watched_by, working
+from agent_r1_core.work import Work, WorkDisplay, duration, watched_by, working
+from agent_r1_core.work import display as display_module
+from agent_r1_core.work import work as work_module
+
+
+class Clock:
+    """Stands where it is until a test moves it."""
+
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(work_module, "time", clock)
+    monkeypatch.setattr(display_module, "time", clock)
+    return clock
 
 
 def test_work_knows_how_long_it_will_still_take_at_its_own_speed(clock: Any) -> None:
@@ -72,3 +94,82 @@ def test_without_a_watcher_it_is_logged_every_half_minute(clock: Any, caplog: py
 @pytest.mark.parametrize(("seconds", "text"), [(42.4, "42 s"), (185, "3:05"), (7800, "2:10:00"), (59.7, "1:00")])
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def watched(
+    clock: Any, seconds: int, live: bool, encoding: str = "utf-8", ends: bool = True, lasting: bool = False
+) -> str:
+    """What a display shows of work that counts one thing a second, ten of it done already, of a hundred."""
+    stream = io.TextIOWrapper(io.BytesIO(), encoding)
+    with WorkDisplay(stream, live=live, lasting=lasting) as display:
+        work = Work("indexing \x1b[2J", 100, done=10, unit="passages")
+        for _ in range(seconds):
+            clock.now += 1
+            work.advance(1)
+            display.show(work)
+        work.ended = ends
+        display.show(work)
+    stream.seek(0)
+    return stream.read()
+
+
+def test_a_pipe_gets_a_line_every_half_minute_and_one_at_the_end(clock: Any) -> None:
+    assert watched(clock, 89, live=False).splitlines() == [
+        r"indexing \x1b[2J: 40 of 100 passages, 40 %, 1:00 left",
+        r"indexing \x1b[2J: 70 of 100 passages, 70 %, 30 s left",
+        r"indexing \x1b[2J: 99 of 100 passages in 1:29",
+    ]
+
+
+def test_a_pipe_hears_every_half_minute_of_work_in_short_parts(clock: Any) -> None:
+    stream = io.StringIO()
+    with WorkDisplay(stream, live=False):
+        for number in range(4):
+            with working(f"part {number}", 20) as work:
+                for _ in range(20):
+                    clock.now += 1
+                    work.advance(1)
+    assert re.findall("part .", stream.getvalue()) == ["part 1", "part 1", "part 3", "part 3"], "each ends with a line"
+
+
+def test_a_pipe_hears_of_work_that_does_not_advance(clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_module, "_REMIND_SECONDS", 0.001)
+    said = threading.Event()
+
+    class Pipe(io.StringIO):
+        def write(self, text: str) -> int:
+            said.set()
+            return super().write(text)
+
+    with WorkDisplay(stream := Pipe(), live=False), working("merging"):
+        clock.now += 31
+        assert said.wait(30)
+    assert stream.getvalue() == "merging, for 31 s\nmerging in 31 s\n"
+
+
+def test_a_pipe_gets_nothing_of_what_is_quick(clock: Any) -> None:
+    assert watched(clock, 29, live=False) == ""
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_work_leaves_a_line_where_it_is_asked_to(clock: Any, live: bool) -> None:
+    assert "39 of 100 passages in 29 s\n" in watched(clock, 29, live=live, lasting=True)
+    assert "in 29 s" not in watched(clock, 29, live=live)
+    assert " in " not in watched(clock, 1, live=live, lasting=True), "not worth one"
+
+
+@pytest.mark.parametrize(
+    ("columns", "encoding", "pattern"),
+    [
+        (100, "utf-8", r"indexing \\x1b\[2J [━╸╺]{24} 20 s left 80 of 100 passages"),
+        (100, "ascii", r"[-|/\\] indexing \\x1b\[2J [- ]{24} 20 s left 80 of 100 passages"),
+        (40, "utf-8", r"indexing \\x1b\[2J 20 s left 80 %"),
+    ],
+)
+def test_a_terminal_shows_a_bar_and_the_time_left_where_they_fit(
+    clock: Any, monkeypatch: pytest.MonkeyPatch, columns: int, encoding: str, pattern: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    screen = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", watched(clock, 70, live=True, encoding=encoding, ends=False))
+    assert re.search(pattern, screen), screen
+    assert max(map(len, screen.split("\n"))) <= columns
