@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy
 import ray
 from numpy.typing import NDArray
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from agent_r1_ray.spec import WorkerSpec
 
-WORKERS = 128
+WORKERS = 256
 """Rollout workers of a relay; half as many have none."""
 _TOGETHER = 0.005
 """Seconds for which calls wait for others."""
@@ -83,7 +82,7 @@ class RelayActor:
         answers, self._answers = self._answers, []
         stored = Stored()
         told = [(number, _told(found, stored), failed) for number, found, failed in answers]
-        return (told, stored.columns()), numpy.frombuffer(stored.batch, numpy.uint8)
+        return (told, stored.columns()), stored.batch()
 
     async def _call(self, number: int, actor: ActorHandle[Any], method: str, arguments: Sequence[Any]) -> None:
         found, failed = None, False

@@ -46,7 +46,7 @@ class Garbage:
     def spare(self) -> None:
         """Begin."""
         self._before = gc.get_threshold()
-        gc.set_threshold(*self._before[:2], _NEVER)
+        gc.set_threshold(100_000, self._before[1], _NEVER)
         gc.freeze()
 
     def restore(self) -> None:

@@ -1,7 +1,7 @@
 """Stored episodes: packed ones whose turns and tokens are in Ray's object store, many in an object.
 
-The controller has of each what travels beside it, and its place. What it sends to learner and writer has places, too:
-the receiver reads the episodes from the store. Whoever looks into one here nevertheless fetches that one.
+The controller has of each what travels beside it. What it sends to learner and writer names batch and row: the
+receiver reads the episodes from the store. Whoever looks into one here nevertheless fetches its batch.
 """
 
 from __future__ import annotations
@@ -27,16 +27,37 @@ if TYPE_CHECKING:
 
 _BESIDE = tuple(name for name in BESIDE if name != "others")
 _TALLY = slice(len(_BESIDE), len(_BESIDE) + len(Tally._fields))
-_COLUMN = {name: number for number, name in enumerate((*_BESIDE, *Tally._fields, "others", "place"))}
+_COLUMN = {name: number for number, name in enumerate((*_BESIDE, *Tally._fields, "others"))}
 _COLUMN["tokens_by_version"] = _COLUMN["versions"]
-"""What a controller is told of a stored episode: what travels beside it, its tally, the rows of its others (an episode
-itself, where it is not stored), and its place."""
+"""What a controller is told of a stored episode: what travels beside it, its tally, and the rows of its others (an
+episode itself, where it is not stored)."""
 _beside = attrgetter(*_BESIDE)
 _set = object.__setattr__
+
+_SIZE = 8
+"""Bytes at the end of a batch that say how long the pickled places before them are."""
 
 Place = tuple[int, int, int]
 """Where an episode begins and ends in its batch, and whose part of it is meant: 0: its own, k: that of
 `others[k - 1]`."""
+
+
+class Fetched:
+    """A batch in this process."""
+
+    def __init__(self, batch: NDArray[Any]) -> None:
+        self._bytes = batch.data
+        end = len(self._bytes) - _SIZE
+        size = int.from_bytes(self._bytes[end:], "little")
+        self._places: list[Place] = pickle.loads(self._bytes[end - size : end])
+
+    def read(self, row: int) -> PackedTrajectory:
+        """The episode of a row."""
+        start, stop, part = self._places[row]
+        found: PackedTrajectory = pickle.loads(self._bytes[start:stop])
+        one = found if not part else found.others[part - 1]
+        assert isinstance(one, PackedTrajectory)
+        return one
 
 
 class Batch:
@@ -50,29 +71,35 @@ class Batch:
 
     def __init__(self, reference: Any, columns: Sequence[Sequence[Any]]) -> None:
         self.reference, self.columns = reference, columns
-        self._bytes: NDArray[Any] | None = None
+        self._fetched: Fetched | None = None
 
-    def read(self, place: Place) -> PackedTrajectory:
+    def read(self, row: int) -> PackedTrajectory:
         """Fetch an episode."""
-        if self._bytes is None:
-            self._bytes = ray.get(self.reference)
-        return _read(self._bytes, place)
+        if self._fetched is None:
+            self._fetched = Fetched(ray.get(self.reference))
+        return self._fetched.read(row)
 
 
 class Stored:
     """Episodes on their way into the store."""
 
     def __init__(self) -> None:
-        self.batch = bytearray()
+        self._bytes = bytearray()
         self._rows: list[tuple[Any, ...]] = []
+        self._places: list[Place] = []
 
     def add(self, trajectory: Trajectory) -> int | Trajectory:
         """Append a packed episode; gives its row, or an episode that is not packed itself."""
         if type(trajectory) is not PackedTrajectory:
             return trajectory
-        start = len(self.batch)
-        self.batch += pickle.dumps(trajectory, protocol=5)
-        return self._add(trajectory, (start, len(self.batch), 0))
+        start = len(self._bytes)
+        self._bytes += pickle.dumps(trajectory, protocol=5)
+        return self._add(trajectory, (start, len(self._bytes), 0))
+
+    def batch(self) -> NDArray[Any]:
+        """The object of the store: the episodes, then their places."""
+        places = pickle.dumps(self._places, protocol=5)
+        return numpy.frombuffer(bytes(self._bytes) + places + len(places).to_bytes(_SIZE, "little"), numpy.uint8)
 
     def columns(self) -> list[tuple[Any, ...]]:
         """What to tell of them."""
@@ -82,7 +109,8 @@ class Stored:
         if type(trajectory) is not PackedTrajectory:
             return trajectory
         others = tuple(self._add(one, (*place[:2], number)) for number, one in enumerate(trajectory.others, start=1))
-        self._rows.append((*_beside(trajectory), *tally(trajectory), others, place))
+        self._rows.append((*_beside(trajectory), *tally(trajectory), others))
+        self._places.append(place)
         return len(self._rows) - 1
 
 
@@ -107,14 +135,9 @@ class StoredTrajectory(PackedTrajectory):
         batch, row = self.__dict__["_stored"]
         return Tally._make(column[row] for column in batch.columns[_TALLY])
 
-    def place(self) -> tuple[Batch, Place] | None:
-        """Where it is; None: another thread has just unpacked it."""
-        found = self.__dict__.get("_stored")
-        return None if found is None else (found[0], found[0].columns[_COLUMN["place"]][found[1]])
-
     def sent(self) -> tuple[bytes, bytes] | None:
         """What it was made of, from the store; None: another thread has just unpacked it."""
-        found = self.place()
+        found = self.__dict__.get("_stored")
         return None if found is None else found[0].read(found[1]).sent()
 
     def _unpack(self) -> None:
@@ -159,14 +182,6 @@ def opened(row: int | Trajectory, batch: Batch) -> Trajectory:
     return row if isinstance(row, Trajectory) else StoredTrajectory(batch, row)
 
 
-def _read(batch: NDArray[Any], place: Place) -> PackedTrajectory:
-    start, stop, part = place
-    found: PackedTrajectory = pickle.loads(batch.data[start:stop])
-    one = found if not part else found.others[part - 1]
-    assert isinstance(one, PackedTrajectory)
-    return one
-
-
 def parcel(value: Any) -> list[Any]:
     """What to pass to another process as arguments, so that `received` gives the value there: pickled, as it is now,
     with the batches of its stored episodes."""
@@ -179,32 +194,32 @@ def parcel(value: Any) -> list[Any]:
 def received(pickled: NDArray[Any], *batches: NDArray[Any]) -> Any:
     """The value of a parcel, whose episodes are packed ones."""
     unpacker = _Unpacker(io.BytesIO(pickled.data))
-    unpacker.batches = batches
+    unpacker.batches = [Fetched(batch) for batch in batches]
     return unpacker.load()
 
 
 class _Packer(cloudpickle.CloudPickler):
-    """Pickles a stored episode as the number of its batch and its place."""
+    """Pickles a stored episode as the number of its batch and its row."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.batches: dict[Batch, int] = {}
 
-    def persistent_id(self, value: Any) -> tuple[int, Place] | None:
+    def persistent_id(self, value: Any) -> tuple[int, int] | None:
         if type(value) is not StoredTrajectory:
             return None
-        found = value.place()
-        if found is None:
+        found = vars(value).get("_stored")
+        if found is None:  # another thread has just unpacked it
             return None
         return self.batches.setdefault(found[0], len(self.batches)), found[1]
 
 
 class _Unpacker(pickle.Unpickler):
-    batches: Sequence[NDArray[Any]]
+    batches: Sequence[Fetched]
 
-    def persistent_load(self, found: tuple[int, Place]) -> PackedTrajectory:
-        number, place = found
-        return _read(self.batches[number], place)
+    def persistent_load(self, found: tuple[int, int]) -> PackedTrajectory:
+        number, row = found
+        return self.batches[number].read(row)
 
 
 @ray.remote(num_cpus=0, max_retries=3)

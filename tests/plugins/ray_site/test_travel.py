@@ -164,7 +164,7 @@ def test_what_is_in_the_store_is_sent_on_unread_and_fetched_by_who_looks(monkeyp
     columns = pickle.loads(pickle.dumps(kept.columns()))
     fake = SimpleNamespace(get=lambda reference: fetched.append(reference) or stored_bytes, put=lambda value: value)
     monkeypatch.setattr(stored, "ray", fake)
-    stored_bytes = numpy.frombuffer(kept.batch, numpy.uint8)
+    stored_bytes = kept.batch()
     batch = Batch("reference", columns)
     first, second = (opened(row, batch) for row in rows)
     for each, task in ((first, ordinary.task), (second, one.task)):
