@@ -73,6 +73,7 @@ def rollout(
     with TrainDisplay("loading torch and the model, then playing ...") as display:
         from agent_r1_core.contracts.success import PER_TASK
         from agent_r1_core.training.api import run_async
+        from agent_r1_core.training.notices import causes_of
 
         keeping = None if keep_successes is None else (per_task or PER_TASK, success_at)
         resolved = resolve_for_model(arguments, model, plugin, disable_plugin, trust_as(trust, display))
@@ -85,8 +86,8 @@ def rollout(
     if keep_successes is not None:
         _write(keep_successes, kept, len(played), next(iter(assembly.sets)))
     if result.dropped:
-        failed, reason = len(result.dropped), result.dropped[0].reason
-        say(f"error: {failed} of {len(played) + failed} episodes failed: {reason}")
+        failed = len(result.dropped)
+        say(f"error: {failed} of {len(played) + failed} episodes failed: {causes_of(result.dropped)}")
         raise typer.Exit(1)
 
 

@@ -84,7 +84,7 @@ class StepNotes:
         """
         if not rollout.dropped:
             return
-        failed, causes = len(rollout.dropped), _causes(rollout.dropped)
+        failed, causes = len(rollout.dropped), causes_of(rollout.dropped)
         if not rollout.groups and not played_before:
             raise EpisodeError(f"step {step}: all {failed} episodes failed at every attempt: {causes}")
         total = failed + len(rollout.episodes) + sum(not one.player for one in rollout.baselines)
@@ -106,7 +106,7 @@ class StepNotes:
             )
 
 
-def _causes(failed: Sequence[Trajectory]) -> str:
+def causes_of(failed: Sequence[Trajectory]) -> str:
     """Why these episodes failed: the first reason of each cause, the commonest first. Reasons that name different
     episodes alone are one cause."""
     causes: dict[str, list[str]] = {}
