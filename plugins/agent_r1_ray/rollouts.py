@@ -33,12 +33,13 @@ if TYPE_CHECKING:
     from agent_r1_ray.cluster import Placement
     from agent_r1_ray.crew import Crew
 
-_NEVER = 1_000_000_000
+_SELDOM, _NEVER = 100_000, 1_000_000_000
 
 
 class Garbage:
     """Python's search for garbage in a process that holds the episodes of a step: hundreds of thousands of objects, of
-    which none is garbage. A search through all of them comes once a rollout, and spares what was there before."""
+    which none is garbage. A search through all of them comes once a rollout and spares what was there before, one
+    through the newest comes seldom."""
 
     def __init__(self) -> None:
         self._before: tuple[int, int, int] | None = None
@@ -46,7 +47,7 @@ class Garbage:
     def spare(self) -> None:
         """Begin."""
         self._before = gc.get_threshold()
-        gc.set_threshold(100_000, self._before[1], _NEVER)
+        gc.set_threshold(_SELDOM, self._before[1], _NEVER)
         gc.freeze()
 
     def restore(self) -> None:
