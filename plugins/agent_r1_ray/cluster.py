@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import threading
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from agent_r1_core.errors import ConfigError
 from agent_r1_ray.jobs import NoRoom
+from agent_r1_ray.lifeline import MARK
 from agent_r1_ray.remote import ROOM, answer
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ class Cluster:
     machines: Sequence[float]
     """The CPUs of each."""
     gpus: float
+    mark: str | None = None
+    """The value of `lifeline.MARK` for all that a local Ray has started."""
 
 
 @contextmanager
@@ -52,7 +56,10 @@ def connected(settings: DistributedConfig) -> Iterator[Cluster]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's 15 starves workers on a busy machine
-    local: dict[str, Any] = {} if settings.address else {"include_dashboard": False}
+    mark = None if settings.address else uuid.uuid4().hex
+    local: dict[str, Any] = {} if mark is None else {"include_dashboard": False}
+    if mark is not None:
+        os.environ[MARK] = mark
     with _own_signals():
         # Ray prints a paragraph to stdout for every lost worker; who is lost, and what follows, the run says itself.
         _ray_worker.print_to_stdstream = lambda data, ignore_prefix: _LOG.info("%s", "\n".join(data["lines"]))
@@ -73,7 +80,8 @@ def connected(settings: DistributedConfig) -> Iterator[Cluster]:
     try:
         alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         address = ray.get_runtime_context().gcs_address
-        yield Cluster(address, [one.get("CPU", 0.0) for one in alive], sum(one.get("GPU", 0.0) for one in alive))
+        cpus, gpus = ([one.get(kind, 0.0) for one in alive] for kind in ("CPU", "GPU"))
+        yield Cluster(address, cpus, sum(gpus), mark)
     finally:
         with _own_signals():
             ray.shutdown()

@@ -23,22 +23,24 @@ import ray
 
 _PERIOD = 1.0
 """Seconds that connecting may take, and until it is tried again."""
-_LOOK = 10.0
-"""Seconds until the processes that this one has started are looked up again."""
 _RESTART_SECONDS = 50.0
 """How long a GCS that others look after may refuse connections; Ray gives it 60."""
+MARK = "AGENT_R1_RAY"
+"""An environment variable that all inherit that a local Ray starts, so that what a dead raylet leaves behind is
+known."""
 
 
 class Lifeline:
     """Watches until it is closed."""
 
-    def __init__(self, lost: Callable[[str], None], learning: bool, joined: bool) -> None:
+    def __init__(self, lost: Callable[[str], None], learning: bool, mark: str | None) -> None:
         """Begin to watch the services of the Ray that this process is connected to.
 
         Args:
             lost: told in one sentence, in a thread, when one is lost; then the process ends with status 1.
             learning: whether this is a training, which can be resumed.
-            joined: whether that Ray was there before, so that somebody may start its GCS again.
+            mark: the value of `MARK` for all that this Ray has started; None for a Ray that was there before, so that
+                somebody may start its GCS again.
         """
         self._lost = lost
         self._advice = (
@@ -46,8 +48,7 @@ class Lifeline:
             if learning
             else "workers; start the command again"
         )
-        self._started: dict[int, str] = {}
-        """The processes below this one, as `_below` found them; a raylet that dies leaves its own to another parent."""
+        self._mark = mark
         self._closing, self._closed = socket.socketpair()
         here = ray.get_runtime_context().get_node_id()
         node = next(node for node in ray.nodes() if node["NodeID"] == here)
@@ -56,7 +57,7 @@ class Lifeline:
             store: ray.get_runtime_context().gcs_address,
             raylet: f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}",
         }
-        self._patience = {store: _RESTART_SECONDS if joined else 0.0, raylet: 0.0}
+        self._patience = {store: 0.0 if mark else _RESTART_SECONDS, raylet: 0.0}
         self._thread = threading.Thread(target=self._watch, args=(services,), name="agent-r1-lifeline", daemon=True)
         self._thread.start()
 
@@ -68,12 +69,9 @@ class Lifeline:
     def _watch(self, services: Mapping[str, str]) -> None:
         held: dict[str, socket.socket] = {}
         refused: dict[str, float] = {}
-        looked = -_LOOK
         with self._closed, selectors.DefaultSelector() as watched:
             watched.register(self._closed, selectors.EVENT_READ)
             while True:
-                if time.monotonic() - looked >= _LOOK:
-                    self._started, looked = _below(os.getpid()), time.monotonic()
                 for name in services.keys() - held.keys():
                     connection = self._connect(name, services[name], refused)
                     if connection is not None:
@@ -107,10 +105,9 @@ class Lifeline:
         try:
             self._lost(f"{name} at {address} is lost, and with it all {self._advice}")
         finally:
-            for process, begun in (self._started | _below(os.getpid())).items():
-                with suppress(OSError):
-                    if _stat(process)[_BEGUN] == begun:  # no later process of the same number
-                        os.kill(process, signal.SIGKILL)
+            for process in _below(os.getpid()) | (_marked(self._mark) if self._mark else set()):
+                with suppress(OSError):  # it has ended meanwhile, or is another user's
+                    os.kill(process, signal.SIGKILL)
             os._exit(1)
 
 
@@ -128,24 +125,24 @@ def _is_broken(connection: socket.socket) -> bool:
         return True
 
 
-_PARENT, _BEGUN = 1, 19
-"""Places in `_stat`."""
+def _below(ancestor: int) -> set[int]:
+    """The processes that a process has started, and theirs."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            parent = folder.joinpath("stat").read_text().rpartition(")")[2].split()[1]
+            children.setdefault(int(parent), []).append(int(folder.name))
+    processes = [ancestor]
+    for process in processes:  # it grows
+        processes += children.get(process, [])
+    return set(processes[1:])
 
 
-def _stat(process: int) -> list[str]:
-    """What /proc says of a process, from its state on."""
-    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-
-
-def _below(ancestor: int) -> dict[int, str]:
-    """The processes that a process has started, and theirs, with the time at which each began."""
-    children: dict[int, dict[int, str]] = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            stat = _stat(int(entry.name))
-            children.setdefault(int(stat[_PARENT]), {})[int(entry.name)] = stat[_BEGUN]
-    found, parents = dict[int, str](), [ancestor]
-    for parent in parents:  # it grows
-        found |= children.get(parent, {})
-        parents += children.get(parent, {})
+def _marked(mark: str) -> set[int]:
+    """The processes that began with this mark."""
+    entry, found = f"{MARK}={mark}".encode(), set[int]()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile, or is another user's
+            if entry in folder.joinpath("environ").read_bytes().split(b"\0"):
+                found.add(int(folder.name))
     return found

@@ -112,7 +112,7 @@ def ray_site(
         )
         direct = bool(settings.learner_workers) and _direct(settings.weights, note)
         site = RaySite(settings, cluster, note, learning, direct)
-        lifeline = Lifeline(lost, learning, joined=settings.address is not None)
+        lifeline = Lifeline(lost, learning, cluster.mark)
         try:
             yield site
         finally:

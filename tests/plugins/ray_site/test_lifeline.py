@@ -73,7 +73,7 @@ def test_only_the_gcs_of_a_cluster_that_was_joined_may_come_back(joined: bool, m
     monkeypatch.setattr(lifeline, "time", clock)
     monkeypatch.setattr(lifeline, "_PERIOD", 0.01)
     monkeypatch.setattr(Lifeline, "_end", end)
-    watching = Lifeline(lambda sentence: None, learning=True, joined=joined)
+    watching = Lifeline(lambda sentence: None, learning=True, mark=None if joined else "own")
     with raylet, raylet.accept()[0]:
         if joined:
             with gcs, gcs.accept()[0]:
@@ -91,6 +91,23 @@ def test_only_the_gcs_of_a_cluster_that_was_joined_may_come_back(joined: bool, m
         assert ended.wait(30)
         watching.close()
     assert said == {f"the control store of Ray (GCS) at 127.0.0.1:{port}"}
+
+
+def test_what_a_dead_raylet_left_behind_ends_with_the_process() -> None:
+    """Ray's own agents, and workers that are just starting, do not see for long, or ever, that their raylet is gone."""
+    call = """
+import os, subprocess
+from agent_r1_ray.lifeline import MARK, Lifeline
+os.environ[MARK] = "own"
+orphan = subprocess.run(["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!"], capture_output=True, text=True).stdout
+lifeline = object.__new__(Lifeline)
+lifeline._lost, lifeline._advice, lifeline._mark = lambda sentence: print(orphan, flush=True), "", "own"
+lifeline._end("the raylet", "here")
+"""
+    ended = subprocess.run([sys.executable, "-c", call], stdout=subprocess.PIPE, text=True, timeout=120)
+    assert ended.returncode == 1
+    with suppress(ProcessLookupError):  # it has ended already
+        assert select.select([os.pidfd_open(int(ended.stdout))], [], [], 60)[0], "it lives on"
 
 
 @pytest.mark.slow
