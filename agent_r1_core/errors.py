@@ -46,6 +46,7 @@ __all__ = [
     "UnknownComponent",
     "UntrustedPlugin",
     "describe_error",
+    "first_line",
     "message_of",
     "plain_error",
     "raised_at",
@@ -169,6 +170,12 @@ def message_of(error: BaseException) -> str:
         thread.start()
         thread.join(_TEXT_SECONDS)
     return "".join(made)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of the exception's message, for a sentence to quote; the name of its class if there is none."""
+    lines = message_of(error).strip().splitlines()
+    return lines[0].rstrip(".:") if lines else type(error).__name__
 
 
 def plain_error(error: Exception) -> Exception:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.errors import ModelError
+from agent_r1_core.errors import ModelError, first_line
 from agent_r1_core.opening import check_folder
 from agent_r1_core.work import Work, working
 
@@ -35,9 +35,8 @@ def load_model(folder: str | Path, dtype: torch.dtype, device: str = "cpu") -> P
     try:
         model, missing = _skeleton(folder, dtype) if device == "meta" else _read(folder, dtype, device)
     except Exception as error:  # a damaged configuration makes transformers raise almost anything
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(
-            f"no causal language model can be loaded from {folder} on {device} ({reason}); "
+            f"no causal language model can be loaded from {folder} on {device} ({first_line(error)}); "
             "give a folder in Hugging Face format, and a device that this machine has"
         ) from error
     if missing:

@@ -37,9 +37,6 @@ seed {seed}. [mutmut](https://mutmut.readthedocs.io) makes the mutants; those of
 """
 ROOT = Path(__file__).resolve().parent.parent
 EXPLAINED = ROOT / "scripts" / "mutation" / "explained.txt"
-IN_A_PROCESS = dict.fromkeys(
-    ("isolated_keeper", "isolated_worker"), "Runs in a process of its own, where mutmut sees no test reach it."
-)
 
 
 def main() -> None:
@@ -93,7 +90,7 @@ def write_report(mutants: Mapping[Room, list[Mutant]], path: Path) -> None:
         lines.append(f"| `{file}` | {len(of_file)} | {killed} | {len(of_file) - killed} | {_share(of_file)} |")
     lines += ["", "## Survivors", ""]
     for one in (mutant for mutant in tried if not mutant.killed):
-        reason = explained().get((one.file.stem, one.before, one.after)) or IN_A_PROCESS.get(one.file.stem)
+        reason = explained().get((one.file.stem, one.before, one.after))
         lines.append(f"- `{one.file.name}`, `{one.function}`: {reason or 'Not explained.'}")
         lines.append(f"  `{one.before}` → `{one.after}`")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_r1_core.errors import AgentR1Error, RunError, message_of
+from agent_r1_core.errors import AgentR1Error, RunError, first_line, message_of
 from agent_r1_core.opening import read_json
 from agent_r1_core.runs.checkpoint import TASK_ORDER
 from agent_r1_core.runs.files import write_json
@@ -98,7 +98,7 @@ def load_trainer_state(learner: Learner, checkpoint: Checkpoint, critic_anew: bo
     except AgentR1Error:
         raise
     except Exception as error:  # what somebody else wrote makes torch raise almost anything
-        reason = f"{type(error).__name__}: {message_of(error)}".partition("\n")[0]
+        reason = f"{type(error).__name__}: {first_line(error)}"
         raise RunError(
             f"checkpoint {checkpoint.path} cannot be read ({reason}); delete it to resume from the previous one"
         ) from error

@@ -17,7 +17,7 @@ from typing import Any
 from agent_r1_core.chat.deadline import within
 from agent_r1_core.chat.text import without_thinking
 from agent_r1_core.contracts.tool_format import ToolCall, ToolFormat
-from agent_r1_core.errors import ModelError
+from agent_r1_core.errors import ModelError, first_line
 from agent_r1_core.trajectory import Message
 
 _PROBE = "Kq7probe"
@@ -83,10 +83,9 @@ class ChatTemplate:
         except ModelError:
             raise
         except Exception as error:
-            reason = str(error).strip().split("\n")[0]
             roles = ", ".join(message["role"] for message in adapted)
             raise ModelError(
-                f"the chat template of {self._name} refuses a conversation of the roles {roles} ({reason}); "
+                f"the chat template of {self._name} refuses a conversation of the roles {roles} ({first_line(error)}); "
                 "use another template or environment"
             ) from error
 

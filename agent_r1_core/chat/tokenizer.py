@@ -10,7 +10,7 @@ from typing import Any
 from agent_r1_core.chat.control import BREAK, ControlTokens
 from agent_r1_core.chat.template import ChatTemplate
 from agent_r1_core.contracts.markup import encodable
-from agent_r1_core.errors import ModelError
+from agent_r1_core.errors import ModelError, first_line
 from agent_r1_core.opening import check_folder, read_json
 from agent_r1_core.trajectory import Message
 
@@ -68,8 +68,9 @@ class ChatTokenizer:
             check_folder(path, "additional_chat_templates")
             raw = loader.from_pretrained(str(path), trust_remote_code=False)
         except Exception as error:
-            reason = str(error).strip().split("\n")[0]
-            raise ModelError(f"the tokenizer in {path} cannot be loaded ({reason}); check its files") from error
+            raise ModelError(
+                f"the tokenizer in {path} cannot be loaded ({first_line(error)}); check its files"
+            ) from error
         if not raw.encode("a"):  # AutoTokenizer returns an empty one for a folder that has none
             raise ModelError(f"{path} holds no tokenizer; copy tokenizer.json there from the model that it comes from")
         return cls(raw, _generation_eos(path), str(path))

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import yaml
 
-from agent_r1_core.errors import ConfigError
+from agent_r1_core.errors import ConfigError, first_line
 from agent_r1_core.plugins.validation import Key
 
 _FLOAT = re.compile(r"[-+]?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.(?:inf|nan))$")
@@ -107,7 +107,7 @@ def parse(text: str, where: str) -> Document:
     except RecursionError:
         raise ConfigError(f"{where} is nested too deeply; flatten it") from None
     except (yaml.YAMLError, ValueError) as error:
-        raise ConfigError(f"{where} is not valid YAML: {str(error).splitlines()[0]}; correct it") from None
+        raise ConfigError(f"{where} is not valid YAML: {first_line(error)}; correct it") from None
     finally:
         if loader is not None:
             loader.dispose()

@@ -22,6 +22,7 @@ from transformers import PreTrainedModel
 
 from agent_r1_core.contracts.training import Recomputation
 from agent_r1_core.devices import on_device
+from agent_r1_core.errors import first_line
 from agent_r1_core.learning.attention import NAME, TreeMask, packed_forward
 from agent_r1_core.learning.fused import fuse, separate
 from agent_r1_core.learning.packing import PrefixForest, Tree
@@ -229,7 +230,7 @@ def _fused(decoder: Decoder) -> bool:
 
 
 def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".partition("\n")[0]
+    return f"{type(error).__name__}: {first_line(error)}"
 
 
 def _outcomes(decoder: Decoder, one_kernel: bool) -> tuple[Tensor, ...]:

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, AnyStr
 
 from agent_r1_core.contracts.markup import encodable
-from agent_r1_core.errors import NotOpened, TaskError
+from agent_r1_core.errors import NotOpened, TaskError, first_line
 from agent_r1_core.opening import DOCUMENT, open_to_read, read_bytes
 from agent_r1_core.parquet import open_parquet
-from agent_r1_core.records.hub import first_line, load_dataset
+from agent_r1_core.records.hub import load_dataset
 from agent_r1_core.work import working
 
 _NAMED, _LONGEST_NAME = 8, 40

@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from agent_r1_core.errors import TaskError
+from agent_r1_core.errors import TaskError, first_line
 
 _HUB_TIMEOUT = 10.0
 """Seconds to wait for the hub's first answer."""
@@ -64,8 +64,3 @@ def _offline() -> Iterator[None]:
         yield
     finally:
         config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = before
-
-
-def first_line(error: BaseException) -> str:
-    """An error's first line, to stand within a sentence."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

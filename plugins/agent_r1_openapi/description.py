@@ -10,6 +10,8 @@ from typing import Any
 
 import yaml
 
+from agent_r1_core.errors import first_line
+
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 _PLACES = ("path", "query", "header")
 _OWN_HEADERS = {"accept", "content-type", "authorization"}
@@ -40,7 +42,7 @@ def read_description(text: str) -> dict[str, Any]:
     try:
         read = json.loads(text) if text.lstrip().startswith("{") else yaml.safe_load(text)
     except (ValueError, yaml.YAMLError) as error:
-        raise ValueError(f"it is neither JSON nor YAML ({str(error).splitlines()[0]})") from None
+        raise ValueError(f"it is neither JSON nor YAML ({first_line(error)})") from None
     if not isinstance(read, dict) or not str(read.get("openapi", "")).startswith("3."):
         raise ValueError("it is no description in OpenAPI 3")
     return read

@@ -20,7 +20,7 @@ import ray._private.worker as _ray_worker
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from agent_r1_core.errors import ConfigError
+from agent_r1_core.errors import ConfigError, first_line
 from agent_r1_ray.jobs import NoRoom
 from agent_r1_ray.lifeline import MARK
 from agent_r1_ray.remote import ROOM, answer
@@ -67,7 +67,7 @@ def connected(settings: DistributedConfig) -> Iterator[Cluster]:
             _check_reachable(settings.address)
             ray.init(settings.address or "local", log_to_driver=False, logging_level=logging.ERROR, **local)
         except (OSError, RuntimeError, ValueError) as error:
-            said = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            said = f"{type(error).__name__}: {first_line(error)}"
             if settings.address is None:
                 raise ConfigError(
                     f"Ray does not start here ({said}); if this process has started one, call ray.shutdown() first"

@@ -25,7 +25,7 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from torch import Tensor
 
-from agent_r1_core.errors import LearnerLost
+from agent_r1_core.errors import LearnerLost, first_line
 
 _TIMEOUT = 600.0
 """Seconds that reading all weights may take."""
@@ -224,5 +224,5 @@ def _refusal_here() -> str | None:
     except ImportError:
         return "it is not installed"
     except Exception as error:
-        return f"it fails with {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        return f"it fails with {type(error).__name__}: {first_line(error)}"
     return None

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from agent_r1_core import EpisodeError
+from agent_r1_core.errors import first_line
 
 _PYTHON = ("Checkers", "Chess", "IteratedStagHunt", "Klondike", "ReverseTicTacToe", "UltimateTexasHoldem")
 _WORDS = (
@@ -92,7 +93,7 @@ class Game:
                 self._env = make(**deepcopy(dict(options)))
                 self._env.reset(num_players=players, seed=seed)
             except Exception as error:
-                reason = str(error).partition("\n")[0] or type(error).__name__
+                reason = first_line(error)
                 raise EpisodeError(f"{name} of TextArena cannot begin with {players} players: {reason}") from error
 
     def look(self) -> tuple[int, list[tuple[int, str, str]]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from agent_r1_core import ComponentConfig, ParsedAction, ToolCall, ToolFormat
 from agent_r1_core.chat import ChatTokenizer, without_thinking
-from agent_r1_core.errors import ModelError
+from agent_r1_core.errors import ModelError, first_line
 from agent_r1_tool_formats.hermes import Hermes, read_call
 
 _SAID = "Kq7said"
@@ -61,7 +61,7 @@ class Native(Hermes):
         except ModelError:
             raise
         except Exception as error:
-            reason = str(error).partition("\n")[0]
+            reason = first_line(error)
             return ParsedAction(errors=[f"the action has not the form that the model's template gives it ({reason})"])
         parsed = ParsedAction(text=str(read.get("content") or "").strip())
         for one in read.get("tool_calls") or ():

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from agent_r1_core.errors import first_line
+
 logger = logging.getLogger(__name__)
 
 Compute = Callable[[Tensor], Tensor]
@@ -83,7 +85,7 @@ class Graphs:
             try:
                 graph = self._recorded(self._record, given, compute)
             except RuntimeError as error:
-                logger.warning("decoding goes on without CUDA graphs: %s", str(error).partition("\n")[0])
+                logger.warning("decoding goes on without CUDA graphs: %s", first_line(error))
                 self._graphs.clear()
                 self._record = None
                 return compute(given)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core import working
-from agent_r1_core.errors import ModelError
+from agent_r1_core.errors import ModelError, first_line
 from agent_r1_wiki_search.packages import require
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ class Encoder:
             with _no_progress_bar(), working(f"loading the encoder {model}"):
                 self._model: Any = SentenceTransformer(self.name, device=device)
         except Exception as error:  # whatever the layers below raise for a folder or name that is no model
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-            raise ModelError(f"the encoder {model} cannot be loaded ({reason}); {_WHAT_TO_GIVE}") from error
+            raise ModelError(f"the encoder {model} cannot be loaded ({first_line(error)}); {_WHAT_TO_GIVE}") from error
         self.hash = _hash(self._model)
         if self._model.device.type == "cuda":
             self._model.half()

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agent_r1_core import TaskError
+from agent_r1_core.errors import first_line
 from agent_r1_core.opening import open_to_read, read_json
 
 FILE = "manifest.json"
@@ -64,8 +65,7 @@ class Manifest(BaseModel):
                 f"`{_BUILD} {folder} INDEX`, and give that"
             ) from None
         except (OSError, ValueError, ValidationError) as error:
-            reason = str(error).splitlines()[0].rstrip(".:")
-            raise TaskError(f"{file} cannot be read ({reason}); build the index again") from error
+            raise TaskError(f"{file} cannot be read ({first_line(error)}); build the index again") from error
         manifest._check(folder)
         return manifest
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_r1_core.errors import EpisodeError, NotOpened, ToolError, describe_error, message_of, plain_error
+from agent_r1_core.errors import EpisodeError, NotOpened, ToolError, describe_error, first_line, message_of, plain_error
 
 
 def wordless(raised: type[BaseException]) -> Exception:
@@ -26,6 +26,11 @@ def test_a_text_that_raises_is_empty(raised: type[BaseException]) -> None:
     assert message_of(wordless(raised)) == ""
     assert describe_error(wordless(raised)) == "Wordless"
     assert describe_error(plain_error(wordless(raised))) == "Wordless"
+    assert first_line(wordless(raised)) == "Wordless"
+
+
+def test_a_sentence_quotes_the_first_line_without_its_stop() -> None:
+    assert first_line(ValueError("\nline 1 is no key.\n  in file x")) == "line 1 is no key"
 
 
 def test_an_interruption_by_the_user_is_none_of_the_text() -> None:
