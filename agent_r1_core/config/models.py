@@ -80,8 +80,8 @@ def _set_name(name: str) -> str:
     return name
 
 
-_NO_SET_NAMES = ("train", "eval", "reward", "score", "status")
-"""Names with another meaning in metrics and commands."""
+_NO_SET_NAMES = ("train", "eval", "name", "reward", "score", "status")
+"""Names with another meaning in recipes, metrics and commands."""
 
 
 _Sources = Annotated[

@@ -62,6 +62,7 @@ def test_overrides_reach_into_a_set_add_one_and_replace_one(file: Path, place: s
         ("more.size=3", "tasks.PLACE.more.name (override 'tasks.PLACE.more.size=3') is missing; add it"),
         ("size=3", "tasks.PLACE.size (override 'tasks.PLACE.size=3') must be keys with values, not 3"),
         ("reward=arithmetic", "(override 'tasks.PLACE.reward=arithmetic') cannot be a set's name"),
+        ("name={name: arithmetic}", "(override 'tasks.PLACE.name={name: arithmetic}') cannot be a set's name"),
         ("sums.weight=0", "tasks.PLACE.sums.weight (override 'tasks.PLACE.sums.weight=0') must be greater"),
     ],
 )
