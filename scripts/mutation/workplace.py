@@ -23,7 +23,6 @@ SKIPPED = 34
 SURVIVED = (0, 5, 33)
 """mutmut's exit codes for a mutant that no test noticed: the tests passed, or there were none."""
 TEST_FILES = ("tests", "recipes", "templates", "README.md", "CONTRIBUTING.md")
-PYTEST = ("-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not (slow or installed or browser or vllm or faults)")
 GENERATE = "from mutmut.__main__ import *; copy_src_dir(); copy_also_copy_files(); create_mutants(1)"
 FASTEST_FIRST = Path(__file__).with_name("fastest_first.py")
 Codes = dict[str, int | None]
@@ -104,7 +103,7 @@ class Workplace:
             "only_mutate": [str(path) for path in self.files],
             "also_copy": [*TEST_FILES, FASTEST_FIRST.name],
             "pytest_add_cli_args_test_selection": [name for name in self.room.tests if (self.root / name).exists()],
-            "pytest_add_cli_args": [*PYTEST, "-p", FASTEST_FIRST.stem, *without],
+            "pytest_add_cli_args": ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", FASTEST_FIRST.stem, *without],
             "process_isolation": "forkserver",
             "track_dependencies": False,
             "use_git_change_detection": False,
