@@ -22,6 +22,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,8 @@ class _Walker:
         self._folder = folder
         self._forks = multiprocessing.get_context("forkserver")
         self._forks.set_forkserver_preload(list(PRELOAD))
+        self._lock = threading.Lock()
+        """`start` asks all processes how they have ended, which is read once: a thread that came second reads 255."""
 
     def walk(self, point: Point, expected: dict[str, Any]) -> tuple[list[tuple[str, bool]], list[str]]:
         """Attack a run and its resume, let another resume end it, and compare; returns the targets, with whether they
@@ -141,13 +144,15 @@ class _Walker:
         begun = (run / "config.yaml").is_file()
         place = (str(run), "--resume") if begun else ("default", f"run.dir={folder}", "run.name=run", "--force")
         process = self._forks.Process(target=_train, args=([*place, *(() if begun else SETTINGS)], folder, fault))
-        process.start()
-        process.join(PATIENCE)
-        if process.exitcode is None:
-            process.kill()
-            process.join()
-            return None
-        return process.exitcode
+        with self._lock:
+            process.start()
+        wait([process.sentinel], PATIENCE)
+        with self._lock:
+            status = process.exitcode
+            if status is None:
+                process.kill()
+                process.join()
+        return status
 
 
 def _train(arguments: list[str], folder: Path, fault: Fault | None) -> None:
