@@ -49,8 +49,7 @@ class ThreadedEngine(Engine):
         """
         worker = self._running()
         checked = [_checked(request, worker) for request in requests]
-        futures = [asyncio.wrap_future(future) for future in worker.submit(checked)]
-        return list(await asyncio.gather(*futures))
+        return list(await asyncio.gather(*worker.submit(checked)))
 
     async def release(self, episode: str) -> None:
         worker = self._worker

@@ -1,6 +1,7 @@
 """EngineBackend, the part of an engine that computes; and the Worker, the thread that drives it.
 
-The worker admits requests between steps and answers each one when it ends.
+The worker admits requests between steps, and answers those that a step has ended together: waking an event loop costs
+more than a small model's token.
 
 In deterministic mode batches run one after the other, each to its end, so that the shapes of all computations depend on
 the requests alone (LAW 11).
@@ -8,6 +9,7 @@ the requests alone (LAW 11).
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import itertools
 import math
@@ -15,6 +17,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -102,7 +105,8 @@ class EngineBackend:
         """Release everything; drop running requests."""
 
 
-_Admission = list[tuple[int, "Request", "Future[Generation]"]]
+_Answer = asyncio.Future["Generation"]
+_Admission = list[tuple[int, "Request", _Answer]]
 """Requests that are admitted together, in this order, each with its key and its future."""
 
 
@@ -130,7 +134,7 @@ class Worker:
         self.stopped: EngineError | None = None
         """Why the thread has ended."""
         self._keys = itertools.count()
-        self._running: dict[int, Future[Generation]] = {}
+        self._running: dict[int, _Answer] = {}
         self._cancelled: deque[int] = deque()
         self._thread = threading.Thread(target=self._run, name=f"agent-r1-{engine}", daemon=True)
         self._thread.start()
@@ -139,16 +143,18 @@ class Worker:
 
     # Called from outside.
 
-    def submit(self, requests: Sequence[Request]) -> list[Future[Generation]]:
-        """Queue requests together, in this order; cancelling a future aborts its request.
+    def submit(self, requests: Sequence[Request]) -> list[_Answer]:
+        """Queue requests together, in this order; the futures are of the running loop, and one that is cancelled aborts
+        its request.
 
         Raises:
             EngineError: the worker has stopped.
         """
         admission: _Admission = []
+        loop = asyncio.get_running_loop()
         for request in requests:
             key = next(self._keys)
-            future: Future[Generation] = Future()
+            future: _Answer = loop.create_future()
             future.add_done_callback(partial(self._note_cancelled, key))
             admission.append((key, request, future))
         self._post(admission)
@@ -179,7 +185,7 @@ class Worker:
             self._inbox.append(item)
             self._arrival.notify()
 
-    def _note_cancelled(self, key: int, future: Future[Generation]) -> None:
+    def _note_cancelled(self, key: int, future: _Answer) -> None:
         if future.cancelled():
             self._cancelled.append(key)
 
@@ -194,9 +200,10 @@ class Worker:
             opened = True
             self.limits.set_result(limits)
             while self._receive():
-                for key, outcome in self.backend.step():
-                    if key in self._running:  # it may have been aborted during the step
-                        _settle(self._running.pop(key), _finite(outcome))
+                ended = list(self.backend.step())
+                _answer(  # one that is not running was aborted during the step
+                    (self._running.pop(key), _finite(outcome)) for key, outcome in ended if key in self._running
+                )
         except BaseException as raised:
             error = self._stopped_by(raised)
         try:
@@ -237,7 +244,7 @@ class Worker:
             try:
                 self.backend.add(key, request)
             except EngineError as error:
-                _settle(future, error)
+                _answer([(future, error)])
             else:
                 self._running[key] = future
 
@@ -258,11 +265,14 @@ class Worker:
             items, self._inbox = list(self._inbox), deque()
         if not self.limits.done():
             self.limits.set_exception(error)
-        futures: list[Future[Any]] = list(self._running.values())
+        waiting = list(self._running.values())
         for item in items:
-            futures += [item.future] if isinstance(item, _Call) else [future for _, _, future in item]
-        for future in futures:
-            _settle(future, error)
+            if isinstance(item, _Call):
+                if item.future.set_running_or_notify_cancel():
+                    item.future.set_exception(error)
+            else:
+                waiting += [future for _, _, future in item]
+        _answer((future, error) for future in waiting)
 
     def _stopped_by(self, error: BaseException) -> EngineError:
         if isinstance(error, EngineError):
@@ -285,11 +295,21 @@ def _finite(outcome: Generation | EngineError) -> Generation | EngineError:
     )
 
 
-def _settle(future: Future[Any], outcome: object) -> None:
-    """Set a future's result or error, unless it was cancelled."""
-    if not future.set_running_or_notify_cancel():
-        return
-    if isinstance(outcome, EngineError):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
+def _answer(answers: Iterable[tuple[_Answer, Generation | EngineError]]) -> None:
+    """Give requests their results or errors, each event loop all of its own at once."""
+    of_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Answer, Generation | EngineError]]] = {}
+    for future, outcome in answers:
+        of_loop.setdefault(future.get_loop(), []).append((future, outcome))
+    for loop, own in of_loop.items():
+        with suppress(RuntimeError):  # it has ended, so nobody waits
+            loop.call_soon_threadsafe(_settle, own)
+
+
+def _settle(answers: Iterable[tuple[_Answer, Generation | EngineError]]) -> None:
+    for future, outcome in answers:
+        if future.done():  # it was cancelled
+            continue
+        if isinstance(outcome, EngineError):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)

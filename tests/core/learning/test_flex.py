@@ -157,7 +157,7 @@ def test_a_kernel_that_cannot_run_is_not_used(caplog: pytest.LogCaptureFixture) 
     assert _one_kernel(Policy(tiny_model()).decoder) is None
     assert told(caplog) == [
         "FlexAttention cannot be used (NotImplementedError: FlexAttention does not support backward on CPU. Please set "
-        "the input requires_grad to False or use another device.); attention takes a kernel for each span"
+        "the input requires_grad to False or use another device); attention takes a kernel for each span"
     ]
 
 
