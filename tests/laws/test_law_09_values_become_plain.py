@@ -13,6 +13,7 @@ from bad_tools import PATIENCE, RELEASE, SlowText, SlyText
 from stage import Stage, questions
 
 from agent_r1_core import Action, ContextStrategy, EnvConfig, Observation, RewardFn, Step, Task, ToolEnv
+from agent_r1_core.contracts.env import RequestOptions
 from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.rollout import RolloutResult, WeightedReward
 from agent_r1_core.runs.trajectory_row import row_of
@@ -164,6 +165,10 @@ def sly_reward(score: Callable[[], Any], asynchronous: bool) -> RewardFn:
     return Sly()
 
 
+def asking(request: Any) -> Step:
+    return Step(Observation([{"role": "user", "content": "Go on."}], request=request))
+
+
 def end() -> Step:
     return Step(terminated=True, answer="Tavelo")
 
@@ -177,6 +182,13 @@ BAD_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
     "two ends": (lambda: Step(terminated=True, truncated=True), "ended its episode as terminated and as truncated"),
     "state_key": (lambda: Step(Observation(state_key=3)), "gave the state_key 3; use text or None"),  # type: ignore[arg-type]
     "new context": (lambda: Step(Observation(new_context=True)), "began a new context without a message"),
+    "continues": (lambda: Step(Observation(continues=-1)), "continues -1; use the number of a turn, or None"),
+    "player": (lambda: Step(Observation(player=-1)), "gave the turn to the player -1; use a whole number from 0 on"),
+    "request": (lambda: asking({"number": 1}), "gave dict as a request; use RequestOptions"),
+    "tools of a request": (lambda: asking(RequestOptions(["search"])), "gave the tools ['search'] with a request"),  # type: ignore[list-item]
+    "stop of a request": (lambda: asking(RequestOptions(stop_strings=("",))), "gave the stop strings ('',) with a"),
+    "room of a request": (lambda: asking(RequestOptions(max_new_tokens=0)), "gave a request 0 new tokens; use a whole"),
+    "number of a request": (lambda: asking(RequestOptions(number=1.5)), "gave a request the number 1.5; use a whole"),  # type: ignore[arg-type]
     "calls": (lambda: Step(calls=[{"name": "search"}]), "use a list of CallRecord"),  # type: ignore[list-item]
     "success": (lambda: Step(success="yes"), "gave the success 'yes'; use True, False or None"),  # type: ignore[arg-type]
     "key": (lambda: Step(info={(1, 2): 3}), "a dictionary with the key (1, 2)"),  # type: ignore[dict-item]

@@ -73,6 +73,14 @@ def test_another_end_token_than_the_templates_stays_an_action():
     assert tokenizer.decode(segment.ids[stop:]).startswith("<|im_end|>\n<|im_start|>user")
 
 
+def test_of_an_action_that_was_cut_every_token_is_said():
+    conversation, tokenizer = asked("qwen25")
+    ids = tokenizer.encode("I look")
+    assert conversation.act(ids, [-1.0] * len(ids))[3] == "I look"
+    conversation.observe([QUESTION])
+    assert "assistant\nI look<|im_end|>\n<|im_start|>user" in tokenizer.decode(conversation.segments[0].ids)
+
+
 @pytest.mark.parametrize(("text", "segments"), [("padded  ", 2), ("clean", 1)])
 def test_a_trimming_template_opens_a_segment_only_where_it_trimmed(text, segments):
     conversation, _ = asked("trimming", text)
