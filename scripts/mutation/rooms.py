@@ -10,8 +10,8 @@ DRAWN = 800
 """Mutants to draw from all rooms that are not exhaustive."""
 SEED = 0
 """The seed of the draw."""
-_ALONE = {"isolated_keeper.py", "isolated_worker.py", "ranks.py"}
-"""They run in processes of their own, where mutmut is not and sees no test reach them."""
+_ALONE = ("isolated_keeper.py", "isolated_worker.py", "ranks.py", "*_command.py")
+"""Files that run in processes of their own, where mutmut is not and sees no test reach them."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Room:
         """Its files, relative to the checkout, sorted."""
         earlier = itertools.takewhile(lambda room: room is not self, ROOMS)
         taken = {path for room in earlier for path in room.files(root)}
-        found = [path for pattern in self.sources for path in root.glob(pattern) if path.name not in _ALONE]
-        return sorted({path.relative_to(root) for path in found} - taken)
+        found = {path.relative_to(root) for pattern in self.sources for path in root.glob(pattern)} - taken
+        return sorted(path for path in found if not any(map(path.match, _ALONE)))
 
 
 _CREDIT = ("aggregation", "credit", "groups", "kl", "loss", "process", "surrogate", "turns")
