@@ -10,7 +10,7 @@ DRAWN = 800
 """Mutants to draw from all rooms that are not exhaustive."""
 SEED = 0
 """The seed of the draw."""
-_ALONE = ("isolated_keeper.py", "isolated_worker.py", "ranks.py", "*_command.py")
+_ALONE = ("isolated_keeper.py", "isolated_worker.py", "*_command.py")
 """Files that run in processes of their own, where mutmut is not and sees no test reach them."""
 
 
