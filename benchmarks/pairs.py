@@ -34,7 +34,7 @@ class Training:
         settings = [*arguments, f"run.dir={folder}", f"run.name={name}"]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "agent_r1_cli", "train", *settings],
+                [sys.executable, "-m", "agent_r1_cli", "train", "--trust", *settings],
                 env={**os.environ, **report.CALM},
                 stdout=log,
                 stderr=log,

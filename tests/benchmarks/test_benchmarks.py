@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "benchmarks").glob("*.py"))
 SCRIPTS = [path.stem for path in SOURCES if re.search(r"report\.parser\(__doc__", path.read_text())]
-QUICK = ("rollout", "learner", "limit", "gpu", "search_service", "frozen_lake")
+QUICK = ("rollout", "learner", "limit", "parts", "gpu", "search_service", "frozen_lake")
 """Those of which nothing else runs what they measure, and that need no other environment."""
 
 
