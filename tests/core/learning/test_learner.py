@@ -45,6 +45,15 @@ def test_metrics_say_what_happened() -> None:
     assert all(math.isfinite(value) for value in metrics.values())
 
 
+def test_the_gap_to_the_engine_is_that_before_the_update_however_many_steps_it_takes() -> None:
+    gaps = [
+        Learner(Policy(tiny_model()), GRPO(), TrainingConfig(lr=1e-2, **more)).update(groups(0, 1), 1).metrics
+        for more in ({}, {"minibatches": 2}, {"epochs": 3})
+    ]
+    assert [one["logprob_gap"] for one in gaps] == pytest.approx([gaps[0]["logprob_gap"]] * 3, rel=1e-4)
+    assert [one["prob_gap"] for one in gaps] == pytest.approx([gaps[0]["prob_gap"]] * 3, rel=1e-4)
+
+
 def test_the_losses_of_a_step_are_means_over_its_optimiser_steps() -> None:
     losses, value_losses = [], []
 

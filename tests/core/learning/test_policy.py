@@ -179,15 +179,15 @@ def test_unknown_target_modules_and_foreign_adapters_are_refused(tmp_path: Path)
 
 def test_dropout_of_adapters_follows_from_the_seed_alone(tmp_path: Path) -> None:
     """Draws of others from the global generator change nothing, nor do activations that are computed again; another
-    pass draws another mask."""
+    pass, or another step, draws another mask."""
     folder, packed = tiny_model_folder(tmp_path / "model"), some_packed()
 
     def policy_with_dropout(recompute: Recomputation) -> Policy:
         policy = Policy.load(folder, lora=LoraSettings(rank=4, dropout=0.5), gradient_checkpointing=recompute)
         return shifted(policy, 0.05)
 
-    def gradient(policy: Policy, seed: int, passes: int = 1) -> torch.Tensor:
-        policy.seed_dropout(seed, 1)
+    def gradient(policy: Policy, seed: int, passes: int = 1, step: int = 1) -> torch.Tensor:
+        policy.seed_dropout(seed, step)
         for _ in range(passes):
             policy.module.zero_grad()
             state = torch.get_rng_state()
@@ -203,6 +203,7 @@ def test_dropout_of_adapters_follows_from_the_seed_alone(tmp_path: Path) -> None
     for own in (policy, again):
         assert not torch.equal(gradient(own, 2), first)
         assert not torch.equal(gradient(own, 1, passes=2), first)
+        assert not torch.equal(gradient(own, 1, step=2), first)
         with torch.no_grad():
             one, two = (own.logprobs(packed, predicted(packed)).logprobs for _ in range(2))
         assert torch.equal(one, two), "without gradient there is no dropout"
