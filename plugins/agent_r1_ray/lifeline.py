@@ -26,8 +26,8 @@ _PERIOD = 1.0
 _RESTART_SECONDS = 50.0
 """How long a GCS that others look after may refuse connections; Ray gives it 60."""
 MARK = "AGENT_R1_RAY"
-"""An environment variable that all inherit that a local Ray starts, so that what a dead raylet leaves behind is
-known."""
+"""An environment variable that all inherit that a local Ray starts, so that what a dead raylet leaves behind is known.
+Ray's agents write their titles over it; they are there before anything else."""
 
 
 class Lifeline:
@@ -48,7 +48,7 @@ class Lifeline:
             if learning
             else "workers; start the command again"
         )
-        self._mark = mark
+        self._mark, self._first = mark, _below(os.getpid())
         self._closing, self._closed = socket.socketpair()
         here = ray.get_runtime_context().get_node_id()
         node = next(node for node in ray.nodes() if node["NodeID"] == here)
@@ -105,7 +105,8 @@ class Lifeline:
         try:
             self._lost(f"{name} at {address} is lost, and with it all {self._advice}")
         finally:
-            for process in _below(os.getpid()) | (_marked(self._mark) if self._mark else set()):
+            first = {process for process, begun in self._first.items() if _begun(process) == begun}
+            for process in first.union(_below(os.getpid()), _marked(self._mark) if self._mark else ()):
                 with suppress(OSError):  # it has ended meanwhile, or is another user's
                     os.kill(process, signal.SIGKILL)
             os._exit(1)
@@ -125,24 +126,40 @@ def _is_broken(connection: socket.socket) -> bool:
         return True
 
 
-def _below(ancestor: int) -> set[int]:
-    """The processes that a process has started, and theirs."""
-    children: dict[int, list[int]] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended meanwhile
-            parent = folder.joinpath("stat").read_text().rpartition(")")[2].split()[1]
-            children.setdefault(int(parent), []).append(int(folder.name))
+def _stat(process: int) -> list[str]:
+    """What /proc says of a process, from its state on; empty: it has ended."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _begun(process: int) -> str:
+    """When a process began, which tells it from a later one of the same number; empty: it has ended."""
+    return "".join(_stat(process)[19:20])
+
+
+def _below(ancestor: int) -> dict[int, str]:
+    """The processes that a process has started, and theirs, each with the time at which it began."""
+    children: dict[str, list[int]] = {}
+    for process in _processes():
+        for parent in _stat(process)[1:2]:
+            children.setdefault(parent, []).append(process)
     processes = [ancestor]
     for process in processes:  # it grows
-        processes += children.get(process, [])
-    return set(processes[1:])
+        processes += children.get(str(process), [])
+    return {process: _begun(process) for process in processes[1:]}
+
+
+def _processes() -> list[int]:
+    return [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
 
 
 def _marked(mark: str) -> set[int]:
     """The processes that began with this mark."""
     entry, found = f"{MARK}={mark}".encode(), set[int]()
-    for folder in Path("/proc").glob("[0-9]*"):
+    for process in _processes():
         with suppress(OSError):  # it has ended meanwhile, or is another user's
-            if entry in folder.joinpath("environ").read_bytes().split(b"\0"):
-                found.add(int(folder.name))
+            if entry in Path(f"/proc/{process}/environ").read_bytes().split(b"\0"):
+                found.add(process)
     return found

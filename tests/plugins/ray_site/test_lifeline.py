@@ -97,17 +97,21 @@ def test_what_a_dead_raylet_left_behind_ends_with_the_process() -> None:
     """Ray's own agents, and workers that are just starting, do not see for long, or ever, that their raylet is gone."""
     call = """
 import os, subprocess
-from agent_r1_ray.lifeline import MARK, Lifeline
-os.environ[MARK] = "own"
-orphan = subprocess.run(["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!"], capture_output=True, text=True).stdout
+from agent_r1_ray.lifeline import MARK, Lifeline, _begun
+def orphan(**more):
+    run = ["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!"]
+    return int(subprocess.run(run, capture_output=True, text=True, env={**os.environ, **more}).stdout)
+agent, worker = orphan(), orphan(**{MARK: "own"})
 lifeline = object.__new__(Lifeline)
-lifeline._lost, lifeline._advice, lifeline._mark = lambda sentence: print(orphan, flush=True), "", "own"
+lifeline._lost, lifeline._advice = lambda sentence: print(agent, worker, flush=True), ""
+lifeline._mark, lifeline._first = "own", {agent: _begun(agent)}
 lifeline._end("the raylet", "here")
 """
     ended = subprocess.run([sys.executable, "-c", call], stdout=subprocess.PIPE, text=True, timeout=120)
     assert ended.returncode == 1
-    with suppress(ProcessLookupError):  # it has ended already
-        assert select.select([os.pidfd_open(int(ended.stdout))], [], [], 60)[0], "it lives on"
+    for process in map(int, ended.stdout.split()):
+        with suppress(ProcessLookupError):  # it has ended already
+            assert select.select([os.pidfd_open(process)], [], [], 60)[0], "it lives on"
 
 
 @pytest.mark.slow
@@ -120,15 +124,15 @@ def test_a_lost_service_of_ray_is_one_sentence_and_an_end(tmp_path: Path, servic
         while not (tmp_path / "run" / "metrics.jsonl").exists():
             assert command.poll() is None, command.stdout.read()
             time.sleep(0.05)
-        family = []
+        family = {}
         for process in _below(command.pid):
-            with suppress(ProcessLookupError):  # it has ended meanwhile
-                family.append(os.pidfd_open(process))
+            with suppress(OSError):  # it has ended meanwhile
+                family[os.pidfd_open(process)] = process, Path(f"/proc/{process}/cmdline").read_bytes()[:300]
         os.kill(next(process for process in _below(command.pid) if _named(process, service)), signal.SIGKILL)
         said = command.stdout.read()
     assert command.returncode == 1
     assert [line for line in said.splitlines() if "error" in line and "continue with --resume" in line], said
     assert Run.open(tmp_path / "run").events()[-1].event == "failed"
-    for process in family:
-        assert select.select([process], [], [], 60)[0], "a process lives on"
-        os.close(process)
+    for ended, process in family.items():
+        assert select.select([ended], [], [], 60)[0], f"it lives on: {process}"
+        os.close(ended)
