@@ -33,7 +33,7 @@ PARTS = {
     "learner, products of the forward pass": ("torch/nn/modules/linear.py", "learning/head.py"),
     "learner, attention of the forward pass": ("learning/attention.py", "sdpa_attention.py"),
 }
-"""What ends the innermost function's path and name; the first that fits."""
+"""What the innermost function's path and name hold; the first that fits."""
 
 
 def part_of(thread: str, frame: FrameType) -> str:
@@ -45,7 +45,7 @@ def part_of(thread: str, frame: FrameType) -> str:
         owner, rest = "learner", "learner, rest"
     else:
         return "tools and other calls" if thread.startswith("agent-r1-call") else "episodes, files and metrics"
-    fits = (part for part, ends in PARTS.items() if part.startswith(owner) and any(end in stack[0] for end in ends))
+    fits = (part for part, held in PARTS.items() if part.startswith(owner) and any(one in stack[0] for one in held))
     return next(fits, rest)
 
 
