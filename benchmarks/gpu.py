@@ -138,11 +138,11 @@ def _read(decoder: Any, contexts: list[list[int]]) -> None:
 
 
 def _sampled(decoder: Any, contexts: list[list[int]]) -> None:
-    from agent_r1_core.engines.sampling import choose
+    from agent_r1_core.engines.sampling import draws
     from agent_r1_core.testing import make_request
 
     requests = [make_request(context, 8, row) for row, context in enumerate(contexts)]
-    choose(decoder.next_logits(contexts), requests, [0] * len(requests))
+    decoder.sample(contexts, draws(requests, [0] * len(requests)))
 
 
 def steps(folder: Path, options: argparse.Namespace, rate: float) -> dict[str, Any]:

@@ -160,6 +160,20 @@ def kernels_here() -> None:
         pytest.skip(reason)
 
 
+@pytest.fixture
+def plain_formulas(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What torch compiles for a GPU stays uncompiled, so that a CPU computes it."""
+    from agent_r1_core.kernels import compiled
+
+    made = (compiled._norm, compiled._add_norm, compiled._silu_mul, compiled._rotary)
+    for formula in made:
+        formula.cache_clear()
+    monkeypatch.setattr(compiled, "_compile", lambda formula: formula)
+    yield
+    for formula in made:
+        formula.cache_clear()
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of small real data sets; its absence skips a test, and fails it in CI."""

@@ -8,6 +8,7 @@ a matrix product of another height may round differently, which matters only whe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -53,6 +54,70 @@ def keep_likely(probabilities: Tensor, top_k: int, top_p: float) -> Tensor:
     return torch.zeros_like(probabilities).scatter(0, order, ordered)
 
 
+class Draws(NamedTuple):
+    """How the next id of each row is chosen."""
+
+    numbers: Tensor
+    """float64 [rows, 3] on the CPU: a random number in (0, 1), the temperature or 1, and 1 where it is 0."""
+    scaled: bool
+    """Whether any temperature is neither 0 nor 1."""
+    greedy: bool | None
+    """Whether all rows take the likeliest id; None: some do."""
+    limits: tuple[tuple[int, int, float], ...]
+    """Rows with a top-k or a top-p, and both."""
+
+
+def draws(requests: Sequence[Request], positions: Sequence[int]) -> Draws:
+    """What `sample` needs to know of requests that have sampled so many ids."""
+    rows, temperatures = len(requests), [request.sampling.temperature for request in requests]
+    zeros, ones = temperatures.count(0.0), temperatures.count(1.0)
+    numbers = np.tile((0.5, 1.0, 0.0), (rows, 1))
+    numbers[:, 0] = uniforms([request.seed for request in requests], positions)
+    if ones < rows:
+        numbers[:, 1:] = [(temperature or 1.0, temperature == 0.0) for temperature in temperatures]
+    options = enumerate(request.sampling for request in requests)
+    return Draws(
+        numbers=torch.from_numpy(numbers),
+        scaled=zeros + ones < rows,
+        greedy=None if 0 < zeros < rows else zeros > 0,
+        limits=tuple((row, one.top_k, one.top_p) for row, one in options if one.top_k > 0 or one.top_p < 1.0),
+    )
+
+
+def sample(logits: Tensor, how: Draws, numbers: Tensor) -> Tensor:
+    """Choose one id per row, where the logits are.
+
+    Args:
+        logits: [rows, vocabulary], any float dtype.
+        how: of `how.numbers` nothing is read.
+        numbers: those numbers, where the logits are.
+
+    Returns:
+        float64 [rows, 2]: ids and their log-probs, as `choose` describes them.
+    """
+    logits = logits.float()
+    if how.scaled:
+        logits = logits / numbers[:, 1:2].float()
+    probabilities = logits.softmax(-1)
+    total = probabilities.sum(-1)  # 1 but for rounding: softmax adds up a large vocabulary less exactly
+    if how.greedy:
+        chosen = logits.argmax(-1)
+    else:
+        for row, top_k, top_p in how.limits:
+            probabilities[row] = keep_likely(probabilities[row], top_k, top_p)
+        chosen = _draw(probabilities, numbers[:, 0])
+        if how.greedy is None:
+            chosen = torch.where(numbers[:, 2] > 0, logits.argmax(-1), chosen)
+    logprobs = (probabilities.gather(1, chosen[:, None])[:, 0] / total).log()
+    return torch.stack([chosen.double(), logprobs.double()], 1)
+
+
+def told(sampled: Tensor) -> tuple[list[int], list[float]]:
+    """Ids and log-probs of what `sample` returns; one copy from its device."""
+    rows = sampled.tolist()
+    return [int(token) for token, _ in rows], [logprob for _, logprob in rows]
+
+
 def choose(logits: Tensor, requests: Sequence[Request], positions: Sequence[int]) -> tuple[list[int], list[float]]:
     """Choose one id per row.
 
@@ -65,34 +130,13 @@ def choose(logits: Tensor, requests: Sequence[Request], positions: Sequence[int]
         The ids, and their log-probs in nats: log softmax(logits / temperature) in float32, before top-k and top-p;
         at temperature 0 the likeliest id and its log-prob at temperature 1.
     """
-    logits = logits.float()
-    temperatures = [request.sampling.temperature for request in requests]
-    if any(temperature not in (0.0, 1.0) for temperature in temperatures):
-        divisors = torch.tensor([temperature or 1.0 for temperature in temperatures])
-        logits = logits / on_device(divisors, logits.device)[:, None]
-    probabilities = logits.softmax(-1)
-    total = probabilities.sum(-1)  # 1 but for rounding: softmax adds up a large vocabulary less exactly
-    greedy = [temperature == 0.0 for temperature in temperatures]
-    if all(greedy):
-        chosen = logits.argmax(-1)
-    else:
-        chosen = _draw(probabilities, requests, positions)
-        if any(greedy):
-            chosen = torch.where(on_device(torch.tensor(greedy), logits.device), logits.argmax(-1), chosen)
-    logprobs = (probabilities.gather(1, chosen[:, None])[:, 0] / total).log()
-    ids, numbers = torch.stack([chosen.double(), logprobs.double()]).tolist()  # one copy from the device
-    return [int(one) for one in ids], numbers
+    how = draws(requests, positions)
+    return told(sample(logits, how, on_device(how.numbers, logits.device)))
 
 
-def _draw(probabilities: Tensor, requests: Sequence[Request], positions: Sequence[int]) -> Tensor:
+def _draw(probabilities: Tensor, numbers: Tensor) -> Tensor:
     """Ids [rows] by inversion of the cumulative distribution, summed in float64: in a large vocabulary first of blocks
     of ids, then within one block."""
-    for row, request in enumerate(requests):
-        sampling = request.sampling
-        if sampling.top_k > 0 or sampling.top_p < 1.0:
-            probabilities[row] = keep_likely(probabilities[row], sampling.top_k, sampling.top_p)
-    drawn = torch.from_numpy(uniforms([request.seed for request in requests], positions))
-    numbers = on_device(drawn, probabilities.device)
     rows, vocabulary = probabilities.shape
     if vocabulary <= _SMALL:
         return _invert(probabilities.double(), numbers)[0]

@@ -110,15 +110,15 @@ class Kernels:
         )  # fmt: skip
         return out
 
-    def add_norm(self, x: Tensor, added: Tensor | None, norm: Norm) -> Tensor:
-        """The norm of x + added, [..., width]; `x` becomes that sum."""
+    def add_norm(self, x: Tensor, added: Tensor | None, norm: Norm) -> tuple[Tensor, Tensor]:
+        """x + added, [..., width], which `x` becomes, and its norm."""
         out = torch.empty_like(x)
         width = x.shape[-1]
         rows, threads = x.numel() // width, torch.get_num_threads()
         assert added is None or added.shape == x.shape
         at = None if added is None else _at(added)
         self._compiled.add_norm(_at(x), at, _at(norm.weight), norm.eps, _at(out), rows, width, threads)
-        return out
+        return x, out
 
     def norm_backward(self, x: Tensor, norm: Norm, grad: Tensor) -> tuple[Tensor, Tensor]:
         """The gradients for x and for the weight of the norm of x, [..., width]."""

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from agent_r1_core.kernels import Kernels, Norm, kernels, switched_on
-from agent_r1_core.learning import compiled
+from agent_r1_core.kernels import Kernels, Norm, compiled, kernels, switched_on
 from agent_r1_core.learning.attention import NAME, packed_attention
 
 _MODELS = ("llama", "qwen2", "qwen3")
@@ -93,7 +92,7 @@ class _Norm(torch.autograd.Function):
         x = x.contiguous()
         ctx.save_for_backward(x, weight)
         ctx.eps = eps
-        return _compiled().add_norm(x, None, Norm(weight, eps))
+        return _compiled().add_norm(x, None, Norm(weight, eps))[1]
 
     @staticmethod
     @once_differentiable

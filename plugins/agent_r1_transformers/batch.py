@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any
 
 from agent_r1_core import Generation
-from agent_r1_core.engines.sampling import choose
+from agent_r1_core.engines.sampling import draws
 from agent_r1_transformers.cache import Parked, Parking, RowCache
 from agent_r1_transformers.decoder import Decoder
 from agent_r1_transformers.prefixes import Prefixes
@@ -159,8 +159,8 @@ class RunningBatch:
         """Sample one id for every row; remove the rows that end, and return their results by key."""
         for row in self.rows:
             row.fed.append(row.next_id)
-        logits = self._decoder.next_logits([row.fed for row in self.rows], self._prefixes.trunk())
-        ids, logprobs = choose(logits, [row.request for row in self.rows], [len(row.sampled) for row in self.rows])
+        how = draws([row.request for row in self.rows], [len(row.sampled) for row in self.rows])
+        ids, logprobs = self._decoder.sample([row.fed for row in self.rows], how, self._prefixes.trunk())
         self.statistics.steps += 1
         self.statistics.sampled += len(ids)
         ended: list[tuple[int, Row, str]] = []

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from agent_r1_core.devices import on_device
+from agent_r1_core.engines.sampling import Draws, sample, told
 from agent_r1_transformers.cache import RowCache
 from agent_r1_transformers.graphs import Graphs, rounded_rows, rounded_span
 
@@ -37,6 +39,11 @@ class Decoder(ABC):
     def next_logits(self, contexts: Sequence[Sequence[int]], trunk: int = 0) -> Tensor:
         """Logits [rows, vocabulary] after each context; all its ids but the last were read into the row's slot. The
         first `trunk` ids, not the last one, are the same in all contexts."""
+
+    def sample(self, contexts: Sequence[Sequence[int]], how: Draws, trunk: int = 0) -> tuple[list[int], list[float]]:
+        """The next id of each row, and their log-probs; contexts and trunk are those of `next_logits`."""
+        logits = self.next_logits(contexts, trunk)
+        return told(sample(logits, how, on_device(how.numbers, logits.device)))
 
     def renew(self) -> None:  # noqa: B027
         """The module's weights have changed; keys and values in the cache are void."""
@@ -73,16 +80,32 @@ class SlotDecoder(Decoder):
         self._run(first, ids, positions, span, logits=False)
 
     def next_logits(self, contexts: Sequence[Sequence[int]], trunk: int = 0) -> Tensor:
-        rows, span = len(contexts), max(len(context) for context in contexts)
         if self.graphs is not None:
-            rows, span, trunk = rounded_rows(rows), rounded_span(span), 0
+            return self._play(self.graphs, contexts, None)[0]
+        span = max(len(context) for context in contexts)
+        self.cache.reserve(len(contexts), span)
+        return self._step(span, trunk, on_device(_last(contexts), self._device))
+
+    def sample(self, contexts: Sequence[Sequence[int]], how: Draws, trunk: int = 0) -> tuple[list[int], list[float]]:
+        if self.graphs is None or how.limits:  # which differ by row
+            return super().sample(contexts, how, trunk)
+        return told(self._play(self.graphs, contexts, how)[1])
+
+    def _play(self, graphs: Graphs, contexts: Sequence[Sequence[int]], how: Draws | None) -> tuple[Tensor, ...]:
+        """Logits after the contexts, and what is sampled from them."""
+        rows, span = rounded_rows(len(contexts)), rounded_span(max(len(context) for context in contexts))
         self.cache.reserve(rows, span)
-        last = [[context[-1], len(context) - 1] for context in contexts]
-        last += [[0, 0]] * (rows - len(contexts))  # they write to slots of nobody
-        given, step = on_device(torch.tensor(last), self._device), partial(self._step, span, trunk)
-        if self.graphs is None:
-            return step(given)
-        return self.graphs.run((rows, span), self.cache.moves, given, step)[: len(contexts)]
+        columns = [_last(contexts).double(), *([] if how is None else [how.numbers])]
+        # Further rows write to slots of nobody.
+        given = on_device(pad(torch.cat(columns, 1), (0, 0, 0, rows - len(contexts)), value=1.0), self._device)
+        key = rows, span, None if how is None else (how.scaled, how.greedy)
+        results = graphs.run(key, self.cache.moves, given, partial(self._sampled_step, span, how))
+        return tuple(result[: len(contexts)] for result in results)
+
+    def _sampled_step(self, span: int, how: Draws | None, given: Tensor) -> tuple[Tensor, ...]:
+        """From the columns of `_last` and those of `how.numbers`: logits, and what is sampled from them."""
+        logits = self._step(span, 0, given[:, :2].long())
+        return (logits,) if how is None else (logits, sample(logits, how, given[:, 2:]))
 
     def _step(self, span: int, trunk: int, last: Tensor) -> Tensor:
         """Logits after the last ids, which come with their positions, [rows, 2]."""
@@ -97,6 +120,11 @@ class SlotDecoder(Decoder):
         self.cache.place(first, positions, span)
         mask = torch.arange(span, device=self._device) <= positions[:, None, :, None]
         return self.forward(ids, positions, mask, logits, trunk)
+
+
+def _last(contexts: Sequence[Sequence[int]]) -> Tensor:
+    """The last id of each context and its position, [rows, 2]."""
+    return torch.tensor([[context[-1], len(context) - 1] for context in contexts])
 
 
 class WholeDecoder(Decoder):

@@ -167,6 +167,7 @@ def choose_decoder(module: PreTrainedModel) -> Decoder:
     return WholeDecoder(module)
 
 
+@torch.inference_mode()  # as all that follows: what is compiled for one mode is compiled anew for another
 def _disagreement(module: PreTrainedModel, decoder: SlotDecoder) -> float:
     """||difference|| / ||logits|| between a decoder and the module, on two rows of different lengths read in chunks."""
     vocabulary = vocabulary_size(module)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
@@ -20,10 +20,11 @@ from agent_r1_core.errors import first_line
 
 logger = logging.getLogger(__name__)
 
-Compute = Callable[[Tensor], Tensor]
-Recorder = Callable[[Compute, Tensor, Tensor, bool], Compute]
-"""From a function, what it is given, where its result is to go, and whether no graph is left of those recorded before:
-what does the same, with other numbers given."""
+Results = tuple[Tensor, ...]
+Compute = Callable[[Tensor], Results]
+Recorder = Callable[[Compute, Tensor, Results, bool], Compute]
+"""From a function, what it is given, where its results are to go, and whether no graph is left of those recorded
+before: what does the same, with other numbers given."""
 
 _MOST = 128
 """Graphs that are kept; beyond that the one that was not played for longest goes."""
@@ -36,8 +37,9 @@ _NEAR = 1e-3
 
 
 def rounded_rows(rows: int) -> int:
-    """1, 2, 3, 4, 6, 8, 12, 16, 24, ...: the next of two sizes in each power of two."""
-    return _rounded(rows, 2, 1)
+    """2, 3, 4, 6, 8, 12, 16, 24, ...: the next of two sizes in each power of two. A single row counts as two, since
+    torch compiles anew for a size of 1."""
+    return _rounded(max(rows, 2), 2, 1)
 
 
 def rounded_span(span: int) -> int:
@@ -52,8 +54,9 @@ def _rounded(number: int, parts: int, least: int) -> int:
 
 class Graphs:
     """Graphs of one function, by the sizes that they were recorded for. The second call with some sizes records: the
-    first has made what a recording must find. A graph whose first result is another one than the function's is not
-    used, and neither are others from then on; the function may be called again with what it was given.
+    first has made what a recording must find. A graph is compared with the function by the first result of its first
+    play; where it differs it is not used, and neither are others from then on. The function may be called again with
+    what it was given.
 
     Args:
         record: makes a graph; None: one of CUDA.
@@ -61,15 +64,15 @@ class Graphs:
 
     def __init__(self, record: Recorder | None = None) -> None:
         self._record: Recorder | None = record or _CudaGraphs()
-        self._graphs: OrderedDict[tuple[int, ...], Compute | None] = OrderedDict()
+        self._graphs: OrderedDict[Hashable, Compute | None] = OrderedDict()
         self._moves = 0
-        self._out: Tensor | None = None
+        self._out = dict[tuple[int, ...], Tensor]()
 
-    def run(self, key: tuple[int, ...], moves: int, given: Tensor, compute: Compute) -> Tensor:
+    def run(self, key: Hashable, moves: int, given: Tensor, compute: Compute) -> Results:
         """`compute(given)`, which the next call may overwrite.
 
         Args:
-            key: all sizes.
+            key: all sizes, and what else makes it another function.
             moves: how often what it reads and writes moved to other memory; then all graphs are void.
         """
         if moves != self._moves:
@@ -92,20 +95,25 @@ class Graphs:
         self._keep(key, graph)
         return graph(given)
 
-    def _keep(self, key: tuple[int, ...], graph: Compute | None) -> None:
+    def _keep(self, key: Hashable, graph: Compute | None) -> None:
         self._graphs[key] = graph
         if len(self._graphs) > _MOST:
             self._graphs.popitem(last=False)
 
     def _recorded(self, record: Recorder, given: Tensor, compute: Compute) -> Compute:
-        """All graphs share the memory of their result, since each is read before the next one plays."""
         expected = compute(given)
-        if self._out is None or len(self._out) < len(given):
-            self._out = torch.empty_like(expected)
-        graph = record(compute, given, self._out[: len(given)], not any(self._graphs.values()))
-        if not (graph(given) - expected).float().norm() <= _NEAR * expected.float().norm():  # also where it is NaN
+        graph = record(compute, given, tuple(map(self._place, expected)), not any(self._graphs.values()))
+        own, first = graph(given)[0], expected[0]
+        if not (own - first).float().norm() <= _NEAR * first.float().norm():  # also where it is NaN
             raise RuntimeError("a recorded step gave other logits than the step itself")
         return graph
+
+    def _place(self, result: Tensor) -> Tensor:
+        """All graphs share the memory of their results, since each is read before the next one plays."""
+        rows, form = result.shape[0], tuple(result.shape[1:])
+        if form not in self._out or len(self._out[form]) < rows:
+            self._out[form] = torch.empty_like(result)
+        return self._out[form][:rows]
 
 
 class _CudaGraphs:
@@ -116,7 +124,7 @@ class _CudaGraphs:
         self._pool: Any = None
         self._stream: Any = None
 
-    def __call__(self, compute: Compute, given: Tensor, out: Tensor, first: bool) -> Compute:
+    def __call__(self, compute: Compute, given: Tensor, out: Results, first: bool) -> Compute:
         if first:
             self._pool, self._stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
         given, graph, own = given.clone(), torch.cuda.CUDAGraph(), torch.cuda.current_stream()
@@ -124,11 +132,12 @@ class _CudaGraphs:
         capture = torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local")
         try:
             with _RECORDING, capture:
-                out.copy_(compute(given))
+                for place, result in zip(out, compute(given), strict=True):
+                    place.copy_(result)
         finally:
             torch.cuda.set_stream(own)  # where a capture cannot begin or end, torch stays on its stream
 
-        def play(now: Tensor) -> Tensor:
+        def play(now: Tensor) -> Results:
             given.copy_(now)
             graph.replay()
             return out

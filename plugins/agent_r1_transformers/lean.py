@@ -23,7 +23,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from agent_r1_core.kernels import Kernels, Norm, kernels
+from agent_r1_core.kernels import Kernels, Norm, compiled, kernels, switched_on
+from agent_r1_core.kernels.compiled import Compiled
 from agent_r1_transformers.cache import LayerShape, RowCache
 from agent_r1_transformers.decoder import SlotDecoder
 from agent_r1_transformers.linear import Linear
@@ -49,8 +50,10 @@ def suits(module: PreTrainedModel) -> bool:
     )
 
 
-def suited_kernels(module: PreTrainedModel, shapes: list[LayerShape]) -> Kernels | None:
+def suited_kernels(module: PreTrainedModel, shapes: list[LayerShape]) -> Kernels | Compiled | None:
     """The kernels, where there are any that can compute the model."""
+    if module.device.type == "cuda":
+        return Compiled() if switched_on() else None
     fit = module.device.type == "cpu" and module.dtype == torch.float32 and Kernels.suit(shapes[0].key_width)
     return kernels() if fit else None
 
@@ -75,7 +78,11 @@ class LeanDecoder(SlotDecoder):
     """Computes the model from its parameters."""
 
     def __init__(
-        self, module: PreTrainedModel, shapes: list[LayerShape], packed: bool, kernels: Kernels | None = None
+        self,
+        module: PreTrainedModel,
+        shapes: list[LayerShape],
+        packed: bool,
+        kernels: Kernels | Compiled | None = None,
     ) -> None:
         """`packed`: hold the weights in oneDNN's layout as well; `kernels`: in place of torch's operations."""
         super().__init__(module.device)
@@ -128,7 +135,7 @@ class LeanDecoder(SlotDecoder):
     def _add_norm(self, hidden: Tensor, added: Tensor | None, norm: Any) -> tuple[Tensor, Tensor]:
         """The sum, and its norm; the sum may take the place of `hidden`."""
         if self._kernels is not None:
-            return hidden, self._kernels.add_norm(hidden, added, _norm(norm))
+            return self._kernels.add_norm(hidden, added, _norm(norm))
         hidden = hidden if added is None else hidden + added
         return hidden, norm(hidden)
 
@@ -143,7 +150,7 @@ class LeanDecoder(SlotDecoder):
         rows, new = positions.shape
         span = int(mask.shape[-1])
         self._extend_tables()
-        if self._kernels is not None and new == 1:
+        if isinstance(self._kernels, Kernels) and new == 1:
             return partial(self._attend_by_kernel, self._kernels, positions[:, 0].contiguous(), trunk)
         trunk = trunk if trunk_pays(rows, trunk, span, positions.device) else 0
         return partial(self._attend, self._angles(positions), self._additive(mask, dtype), trunk)
@@ -166,7 +173,7 @@ class LeanDecoder(SlotDecoder):
     def _store(self, index: int, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor) -> None:
         mixed = layer.qkv.after(self._heads * self._width, x)
         key, value = mixed.view(*x.shape[:2], 2 * self._key_heads, self._width).chunk(2, 2)
-        key = _rotate(key if layer.key_norm is None else layer.key_norm(key), cos, sin)
+        key = self._turned(key, layer.key_norm, cos, sin)
         self.cache.write(index, key.transpose(1, 2), value.transpose(1, 2))
 
     def _attend(
@@ -176,9 +183,7 @@ class LeanDecoder(SlotDecoder):
         heads, key_heads = self._heads, self._key_heads
         mixed = layer.qkv(x).view(rows, new, heads + 2 * key_heads, self._width)
         query, key, value = mixed.split([heads, key_heads, key_heads], 2)
-        if layer.query_norm is not None and layer.key_norm is not None:
-            query, key = layer.query_norm(query), layer.key_norm(key)
-        query, key = _rotate(query, *angles), _rotate(key, *angles)
+        query, key = self._turned(query, layer.query_norm, *angles), self._turned(key, layer.key_norm, *angles)
         keys, values = self.cache.write(index, key.transpose(1, 2), value.transpose(1, 2))
         query = query.transpose(1, 2).reshape(rows, key_heads, heads // key_heads * new, self._width)
         if trunk:
@@ -187,6 +192,13 @@ class LeanDecoder(SlotDecoder):
             mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=unseen)
         mixed = mixed.reshape(rows, heads, new, self._width).transpose(1, 2)
         return layer.out(mixed.reshape(rows, new, heads * self._width))
+
+    def _turned(self, x: Tensor, norm: Any, cos: Tensor, sin: Tensor) -> Tensor:
+        """Queries or keys [rows, new, heads, width] after their norm, if they have one, and the rotary embedding."""
+        if not isinstance(self._kernels, Compiled):
+            return _rotate(x if norm is None else norm(x), cos, sin)
+        x = x if norm is None else compiled.norm(x, *_norm(norm))
+        return compiled.rotary(x.flatten(0, 1)[None], cos.flatten(0, 2)[None], sin.flatten(0, 2)[None]).view(x.shape)
 
     def _extend_tables(self) -> None:
         """Cover all places of the cache, so that the tables move with it."""

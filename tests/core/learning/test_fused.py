@@ -11,7 +11,8 @@ from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Co
 
 from agent_r1_core import kernels
 from agent_r1_core.contracts.training import LoraSettings
-from agent_r1_core.learning import compiled, fused
+from agent_r1_core.kernels import compiled
+from agent_r1_core.learning import fused
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.decoder import Decoder
 from agent_r1_core.learning.lora import add_lora
@@ -102,27 +103,15 @@ def test_a_decoder_that_moves_to_a_gpu_leaves_them(monkeypatch) -> None:
     assert not any("forward" in vars(part) for part in decoder.module.modules())
 
 
-@pytest.fixture
-def _formulas(monkeypatch) -> Iterator[None]:
-    """What a GPU computes with, uncompiled, on the CPU."""
-    kept = compiled._norm, compiled._silu_mul, compiled._rotary
-    for formula in kept:
-        formula.cache_clear()
-    monkeypatch.setattr(compiled, "_compile", lambda formula: formula)
-    for function, own in ((fused._Norm, "norm"), (fused._SiluMul, "silu_mul"), (fused._Rotary, "rotary")):
-        monkeypatch.setattr(function, "apply", getattr(compiled, own))
-    yield
-    for formula in kept:
-        formula.cache_clear()
-
-
-@pytest.mark.usefixtures("_formulas")
+@pytest.mark.usefixtures("plain_formulas")
 @pytest.mark.parametrize(("dtype", "near"), [("float32", 1e-5), ("bfloat16", 0.1)])
 def test_the_formulas_that_a_gpu_compiles(dtype, near, monkeypatch) -> None:
     """In bfloat16 they round at other places than transformers does."""
     kernels.switch(False)
     expected = computed(tiny_model(), dtype=dtype)
     kernels.switch(True)
+    for function, own in ((fused._Norm, "norm"), (fused._SiluMul, "silu_mul"), (fused._Rotary, "rotary")):
+        monkeypatch.setattr(function, "apply", getattr(compiled, own))
     fuse = lambda decoder: fused.fuse(decoder.module, torch.device("cuda"))
     monkeypatch.setattr(Decoder, "_fuse_on_cpu", fuse)
     found = computed(tiny_model(), dtype=dtype)

@@ -9,13 +9,16 @@ import weakref
 
 import pytest
 import torch
-from agent_r1_transformers.engine import TransformersEngine
+from agent_r1_transformers.engine import TransformersEngine, _disagreement
 from agent_r1_transformers.graphs import Graphs
-from agent_r1_transformers.lean import attend_along_trunk
+from agent_r1_transformers.hugging import layer_shapes
+from agent_r1_transformers.lean import LeanDecoder, attend_along_trunk
 from agent_r1_transformers.prefixes import Prefixes
 from agent_r1_transformers.row import Row
 
+from agent_r1_core import kernels
 from agent_r1_core.contracts.engine import EngineModel, context_digest
+from agent_r1_core.kernels.compiled import Compiled
 from agent_r1_core.testing import make_request
 
 KEPT = ["qwen2", "qwen2_untied", "qwen3", "llama", "llama3", "gpt_neox", "gpt2", "gemma"]
@@ -148,7 +151,7 @@ class Played:
             assert self.where() == where, "a graph was played that reads what is no longer there"
             assert now.shape == shape
             self.plays += 1
-            return out.copy_(compute(now))
+            return tuple(place.copy_(result) for place, result in zip(out, compute(now), strict=True))
 
         self.alive.add(play)
         return play
@@ -182,11 +185,11 @@ def refused(compute, given, out, first):
 
 
 def mistaken(compute, given, out, first):
-    return lambda now: out.copy_(1.01 * compute(now))
+    return lambda now: (out[0].copy_(1.01 * compute(now)[0]), out[1])
 
 
 def no_number(compute, given, out, first):
-    return lambda now: out.fill_(float("nan"))
+    return lambda now: (out[0].fill_(float("nan")), out[1])
 
 
 OTHER = "a recorded step gave other logits than the step itself"
@@ -204,10 +207,19 @@ async def test_where_steps_cannot_be_recorded_they_are_computed(record, why, mod
     assert caplog.messages == [f"decoding goes on without CUDA graphs: {why}"]
 
 
+@pytest.mark.usefixtures("plain_formulas")
+@pytest.mark.parametrize("kind", LEAN)
+def test_the_formulas_that_a_gpu_compiles_give_the_same_logits(kind, model):
+    module, _ = model(kind)
+    assert 0 < _disagreement(module, LeanDecoder(module, layer_shapes(module), False, Compiled())) < 1e-5
+
+
 @pytest.mark.gpu
 async def test_a_gpu_samples_alike_from_graphs_and_without(gpu, model, prompts):
-    both = []
-    for graphs in (True, False):
+    """And by what torch compiles, or without it."""
+    answered = []
+    for graphs, compiled in ((True, True), (False, True), (False, False)):
+        kernels.switch(compiled)
         engine = TransformersEngine(TransformersEngine.Config(cuda_graphs=graphs))
         await engine.start(EngineModel(model("qwen2")[1], "float32", gpu))
         try:
@@ -216,11 +228,13 @@ async def test_a_gpu_samples_alike_from_graphs_and_without(gpu, model, prompts):
             recorded = engine._worker.backend._batch._decoder.graphs
             assert (gpu == "cuda" and graphs) == (recorded is not None and any(recorded._graphs.values()))
         finally:
+            kernels.switch(True)
             await engine.close()
-        both.append(answers)
-    for one, other in zip(*both, strict=True):
-        assert one.ids == other.ids
-        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4, rel=0)
+        answered.append(answers)
+    for one, *others in zip(*answered, strict=True):
+        for other in others:
+            assert one.ids == other.ids
+            assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4, rel=0)
 
 
 @pytest.mark.parametrize("kind", LEAN)

@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from agent_r1_core.kernels.functions import Norm
+
 _CASES = 64
 """For which a function may be compiled: widths, precisions, with and without gradient."""
 
@@ -21,6 +23,12 @@ _CASES = 64
 def norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """Root mean square norm (arXiv 1910.07467) over the last dimension."""
     return _call(_norm(eps, _kind(x)), x.flatten(0, -2), weight).view(x.shape)
+
+
+def add_norm(x: Tensor, added: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """x + added, and its norm."""
+    total, normed = _call(_add_norm(eps), x.flatten(0, -2), added.flatten(0, -2), weight)
+    return total.view(x.shape), normed.view(x.shape)
 
 
 def silu_mul(gate: Tensor, up: Tensor) -> Tensor:
@@ -39,7 +47,7 @@ def _kind(x: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
 
-def _call(function: Callable[..., Tensor], *given: Tensor) -> Tensor:
+def _call(function: Callable[..., Any], *given: Tensor) -> Any:
     """Compiled once for all numbers of tokens, which come first in all but weights."""
     for tensor in given:
         if tensor.dim() > 1:
@@ -48,16 +56,28 @@ def _call(function: Callable[..., Tensor], *given: Tensor) -> Tensor:
         return function(*given)
 
 
-def _compile(function: Callable[..., Tensor]) -> Any:
+def _compile(function: Callable[..., Any]) -> Any:
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, _CASES)
     return torch.compile(function, fullgraph=True)
+
+
+def _normed(wide: Tensor, weight: Tensor, eps: float) -> Tensor:
+    return weight * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps))
 
 
 @functools.cache
 def _norm(eps: float, kind: torch.dtype) -> Any:
     def formula(x: Tensor, weight: Tensor) -> Tensor:
-        wide = x.float()
-        return (weight * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps))).to(kind)
+        return _normed(x.float(), weight, eps).to(kind)
+
+    return _compile(formula)
+
+
+@functools.cache
+def _add_norm(eps: float) -> Any:
+    def formula(x: Tensor, added: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        wide = x.float() + added.float()
+        return wide.to(x.dtype), _normed(wide, weight, eps).to(x.dtype)
 
     return _compile(formula)
 
@@ -78,3 +98,15 @@ def _rotary(kind: torch.dtype) -> Any:
         return (wide * cos[:, None] + turned * sin[:, None]).to(kind)
 
     return _compile(formula)
+
+
+class Compiled:
+    """What a decoder on a GPU takes of these, as it takes `Kernels` on a CPU."""
+
+    def add_norm(self, x: Tensor, added: Tensor | None, how: Norm) -> tuple[Tensor, Tensor]:
+        """x + added, and its norm."""
+        return (x, norm(x, *how)) if added is None else add_norm(x, added, *how)
+
+    def silu_mul(self, gate: Tensor, up: Tensor) -> Tensor:
+        """silu(gate) * up."""
+        return silu_mul(gate, up)
