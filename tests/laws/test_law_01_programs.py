@@ -220,9 +220,9 @@ def test_nothing_is_trained_of_a_reply_that_nobody_reads(monkeypatch, determinis
             generation = await super().generate(request)
             try:
                 if len(self.requests) == 2:
-                    begun.set()
                     while not (deterministic and left.is_set()):
                         await asyncio.sleep(0.01)
+                        begun.set()  # by now someone waits for the client to leave
             except asyncio.CancelledError:
                 cancelled.set()
                 raise
