@@ -22,7 +22,7 @@ from torch import Tensor
 from agent_r1_core import EngineBackend, EngineConfig, EngineLimits, Generation, Request, ThreadedEngine
 from agent_r1_core.contracts.engine import EngineModel
 from agent_r1_core.engines.weights import copy_weights, load_module, vocabulary_size
-from agent_r1_core.errors import EngineError
+from agent_r1_core.errors import EngineError, first_line
 from agent_r1_transformers.batch import RunningBatch, StopStrings
 from agent_r1_transformers.cache import Parking
 from agent_r1_transformers.decoder import Decoder, SlotDecoder, WholeDecoder, last_logits
@@ -151,7 +151,7 @@ def choose_decoder(module: PreTrainedModel) -> Decoder:
                 decoder = make_decoder()
                 gap = _disagreement(module, decoder)
             except _TRIAL_ERRORS as error:
-                why = f"a trial with a ragged cache failed ({type(error).__name__}: {error})"
+                why = f"a trial with a ragged cache failed ({type(error).__name__}: {first_line(error)})"
                 continue
             if gap <= _TOLERANCE[module.dtype]:
                 if why is not None:

@@ -88,6 +88,7 @@ ROOMS = (
         ("agent_r1_core/chat/*.py",),
         (
             "tests/core/chat",
+            "tests/laws/test_law_01_chat_templates.py",
             "tests/laws/test_law_01_what_was_sampled_is_trained.py",
             "tests/laws/test_law_01_data_is_no_markup.py",
             "tests/laws/test_law_01_programs.py",
@@ -100,7 +101,12 @@ ROOMS = (
         ("agent_r1_core/evaluation/*.py", "agent_r1_core/metrics/scorers.py"),
         (
             *("tests/core/evaluation", "tests/core/metrics/test_scorers.py", "tests/laws/test_law_12_scores.py"),
-            *("tests/core/training/test_recording.py", "tests/laws/test_law_01_written_conversations.py"),
+            *("tests/core/training/test_recording.py", "tests/core/training/test_examples.py"),
+            *(
+                "tests/laws/test_law_01_written_conversations.py",
+                "tests/cli/test_scores.py",
+                "tests/bundled/test_tiny.py",
+            ),
         ),
         without="table_of_the_docs",
     ),

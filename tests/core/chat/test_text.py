@@ -9,6 +9,7 @@ import pytest
 
 from agent_r1_core import Markup
 from agent_r1_core.chat import clip_text, split_tagged, thoughts_of, without_thinking
+from agent_r1_core.chat.text import opened_thought
 from agent_r1_core.seeds import derive_seed
 
 
@@ -37,6 +38,11 @@ def test_no_text_escapes_its_limit_by_ending_like_a_clipped_one():
 def test_thinking_is_left_out_and_found(text, visible, thoughts):
     assert without_thinking(text) == visible
     assert thoughts_of(text) == thoughts
+
+
+def test_a_thought_is_open_where_nothing_follows_its_tag():
+    found = [opened_thought(text) for text in ("a<think>\n", "<think>", "a<think>b", "<think>a</think>", "a")]
+    assert found == ["<think>\n", "<think>", "", "", ""]
 
 
 @pytest.mark.parametrize(

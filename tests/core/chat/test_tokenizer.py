@@ -42,6 +42,7 @@ def test_a_folder_round_trips_and_names_its_end_ids(tmp_path):
     assert tokenizer.decode(tokenizer.encode(text)) == text
     assert {7, 9} < set(tokenizer.eos_ids)
     assert tokenizer.vocab_size == len(tiny_tokenizer())
+    assert tokenizer.name == str(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["[]", "[" * 5000, '{"eos_token_id": "none"}', '{"eos_token_id": [[7]]}'])
@@ -138,6 +139,16 @@ def test_a_limit_does_not_outlive_its_code_though_the_time_is_up_at_its_end(monk
     monkeypatch.setattr(deadline._WATCH, "end", end_in_the_second_attempt)
     assert within(5, lambda: "in time") == "in time"
     assert deadline._WATCH._looks_left == {}
+
+
+def test_a_channel_that_the_template_writes_before_a_message_is_known() -> None:
+    """As gpt-oss does: what is repeated begins after the channel's name, which the policy samples."""
+    said = "{{ '<|im_start|>' ~ message.role ~ (channel if message.role == 'assistant' else '<tool_call>') }}"
+    turns = "{% set channel = '<|endoftext|>final<tool_call>' %}{% for message in messages %}" + said
+    text = turns + "{{ message.content ~ '<|im_end|>' }}{% endfor %}"
+    raw = tiny_tokenizer(text + "{% if add_generation_prompt %}{{ '<|im_start|>assistant' }}{% endif %}")
+    assert ChatTokenizer(raw).opening == "<|endoftext|>final<tool_call>"
+    assert ChatTokenizer(tiny_tokenizer()).opening == ""
 
 
 def test_a_template_that_loses_what_is_said_is_refused() -> None:

@@ -46,6 +46,13 @@ def test_a_greedy_evaluation_states_that_it_was_greedy() -> None:
     assert len(seen) == 3
 
 
+def test_the_records_keep_the_tasks_as_their_source_gave_them_and_their_set() -> None:
+    worded = [replace(task, prompt=f"In other words: {task.prompt}") for task in TASKS]
+    found, _ = evaluated(worded, asked=TASKS, set_name="films")
+    assert [one.question for one in found.episodes] == [task.prompt for task in TASKS]
+    assert {one.set for one in found.episodes} == {"films"}
+
+
 def test_a_sampled_evaluation_states_its_temperature_and_pass_at_k() -> None:
     tools = {"wiki_search": {"passages": 3}}
     found, temperatures = evaluated(samples=4, greedy=False, sampling={"temperature": 0.7}, tools=tools)

@@ -86,6 +86,15 @@ def test_p_is_that_of_all_signs_and_sampled_where_they_are_too_many() -> None:
     assert sampled == sign_flip_p(twice, np.random.default_rng(0)), "the same question, another answer"
 
 
+def test_what_seeds_add_to_p_is_drawn_anew_for_each_sum() -> None:
+    """One question decides nothing; under two seeds that are .4 apart the sum of .5 and t(1) is what p is of."""
+    parts, seeds = [0.5] * 12, [[0.5 - 0.2, 0.5 + 0.2], [0.0]]
+    _, p = paired_difference([parts], seeds, bounded=True)
+    draws = np.random.default_rng(1)
+    sums = draws.choice((-0.5, 0.5), (100_000, 12)).mean(1) + 0.2 * draws.standard_t(1, 100_000)
+    assert p == pytest.approx(float((np.abs(sums) >= 0.5).mean()), abs=0.02)
+
+
 def test_sets_weigh_the_same_and_seeds_widen() -> None:
     many, few = questions(20, 0, 20), questions(0, 0, 10)
     both, both_p = paired_difference([many, few], [[0.75], [0.5]], bounded=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,15 @@ def test_what_differs_from_the_record_is_told(run: Run) -> None:
     assert "wiki/exact_match was recorded with another scorer: letters" in found
     assert any(sentence.startswith("exact_match: 0.650 ") for sentence in found), "the mean over the sets, too"
     assert not any(sentence.startswith("maths/") for sentence in found)
+
+
+def test_a_score_without_an_interval_and_one_off_by_rounding_are_the_same(run: Run) -> None:
+    result = write(run, "eval_1", episodes(4, 10))
+    for old, new, count in ((None, None, 0), (0.25, 0.25 + 1e-12, 0), (0.25, None, 1), (0.25, 0.2501, 1)):
+        one, other = (
+            replace(result, metrics={"f1": replace(result.metrics["f1"], mean=0.5, low=low)}) for low in (old, new)
+        )
+        assert len(differences(one, other)) == count
 
 
 def test_a_run_means_its_last_evaluation_and_others_have_names(run: Run) -> None:

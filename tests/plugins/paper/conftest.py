@@ -46,6 +46,8 @@ class Commands:
         self.scores = scores
         self.ran: list[str] = []
         """`train ppo-0`, `eval ppo-0`, ..."""
+        self.told = io.StringIO()
+        """What the last run showed."""
         self.failing: dict[str, BaseException] = {}
         """What a command raises, by the same text."""
 
@@ -104,6 +106,7 @@ def run(store: Store, commands: Commands) -> Callable[..., dict[str, str]]:
 
     def run(matrix: Matrix, resume: bool = False, store: Store = store) -> dict[str, str]:
         store.open(matrix, resume)
-        return run_matrix(matrix, store, commands, MatrixDisplay(io.StringIO(), live=False))
+        commands.told = io.StringIO()
+        return run_matrix(matrix, store, commands, MatrixDisplay(commands.told, live=False))
 
     return run

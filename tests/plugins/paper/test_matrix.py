@@ -35,6 +35,8 @@ def test_cells_run_seed_by_seed_after_those_that_train_nothing(small: Matrix, ru
     assert run(small) == {}
     trained = [f"{command} {name}" for name in ("ppo-0", "grpo-0", "ppo-1", "grpo-1") for command in ("train", "eval")]
     assert commands.ran == ["eval naive_rag.check", "eval naive_rag", *trained]
+    begun = [line.partition(",")[2] for line in commands.told.getvalue().splitlines() if " begins, " in line]
+    assert [text.partition(",")[0].strip() for text in begun] == [f"{number} of 6" for number in range(1, 7)]
     assert run(small, resume=True) == {}
     assert len(commands.ran) == 10, "finished cells do not run again"
 
@@ -51,6 +53,9 @@ def test_an_interrupted_matrix_goes_on_where_it_stopped(
         run(small, store=broken)
     assert run(small, resume=True, store=broken) == {}
     assert sorted(commands.ran) == sorted([*everything, where]), "only the interrupted command ran twice"
+    cells = {cell.name: (store, cell) for store in (whole, broken) for cell in small.cells()}
+    records = [store.record(cell) for store, cell in cells.values()]
+    assert all(one.commands and (broken.path / one.evaluation).is_file() for one in records if one is not None)
     tables = [make_report(small, folder, {}).to_json() for folder in (whole, broken)]
     assert tables[0] == tables[1]
 
@@ -124,6 +129,21 @@ def test_shapes_of_rollouts_differ_in_what_their_titles_say_and_in_no_budget(mat
     assert turns == {f"lake-{turns}_turns_of_{n}": (turns, n) for turns, n in ((10, 2), (10, 3), (10, 6), (5, 2))}
     names = set(shapes.configs)
     assert all({*pair} <= names for pair in shapes.table.pairs)
+
+
+def test_commands_have_the_sizes_that_were_asked_for_and_the_folder(matrix: Make, tmp_path: Path) -> None:
+    asked = ("evaluation.size=3", "env.system_prompt=a=b")
+    for more, keys, whole in (
+        ((), set(), ["evaluation.size=null"]),
+        (asked, {"evaluation.size", "env.system_prompt"}, []),
+    ):
+        cells = matrix("table3", rows=("ppo", "naive_rag"), overrides=more)
+        assert cells.keys == keys
+        for cell in cells.cells()[1:]:
+            *training, scoring = cells.commands(cell, tmp_path)
+            assert [word for word in scoring if word == "evaluation.size=null"] == whole
+            assert all(f"run.dir={tmp_path}" in command for command in training)
+            assert len(training) == cell.row.trained
 
 
 def test_a_damaged_record_and_a_changed_recipe_are_refused_with_the_key(pair: Matrix, store: Store) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from agent_r1_paper.cost import cell_seconds, flops_per_token, time_left, traine
 from agent_r1_paper.markdown import markdown
 from agent_r1_paper.matrix import Cell, Matrix
 from agent_r1_paper.matrix_display import MatrixDisplay
+from agent_r1_paper.picture import draw
 from agent_r1_paper.report import Report, make_report
 from agent_r1_paper.store import Store
 from agent_r1_paper.tables import SCALES, TABLES
@@ -79,6 +81,8 @@ def test_finished_seeds_that_were_not_asked_for_and_results_that_are_gone_or_dam
     fewer = make_report(matrix("table4", seeds=1), store, {})
     assert "PPO: the folder also has seed 1, seed 2, not shown here" in fewer.facts
     assert len(next(line for line in fewer.lines if line.row.name == "ppo").cells) == 1
+    more = make_report(matrix("table4", seeds=4, rows=("ppo",)), store, {})
+    assert next(line for line in more.lines if line.row.name == "ppo").note == "not run: ppo-3"
     small = matrix("table4", rows=("ppo",))
     file = store.runs / "ppo-0" / "evaluations" / "eval_1.json"
     file.write_text("{}")
@@ -131,6 +135,7 @@ def test_a_report_says_how_it_was_measured(matrix: Make, made: Made) -> None:
     assert "- films: 960 passages" in text
     assert "- ppo-0: the best of 3. Held out: films, people, companies_and_cities: none of these 20" in text
     assert "- sampling: greedy True" in text
+    assert "## Rows that are not complete" not in text
 
 
 PPO, GRPO = (Cell(row, 0) for row in TABLES["table3"].rows[-2:])
@@ -193,3 +198,36 @@ def test_the_real_methods_cost_what_the_docs_say() -> None:
     like_grpo = ("grpo", "rloo", "reinforce_pp", "reinforce_pp_baseline")
     assert [counted[name] for name in like_grpo] == [(12, 256_000)] * 4
     assert counted["ppo"] == (22, 51_200)
+
+
+def test_a_cell_costs_what_it_learns_from_samples_and_starts(matrix: Make) -> None:
+    """Two ways of computing again, one optimiser step and several, and evaluations of all sets, cut to their size."""
+    more = ("training.steps=2", "training.tasks_per_step=4", "training.samples_per_task=2")
+    more += ("evaluation.every=1", "evaluation.size=3", "evaluation.at_start=true", "evaluation.at_end=true")
+    once = ("training.epochs=1", "training.minibatches=1")
+    costs = SCALES["tiny"].costs
+    for row, again, forwards in (("grpo", once, 6), ("ppo", once, 12), ("grpo", ("training.minibatches=2",), 8)):
+        for recomputed in ("none", "full"):
+            warm = ("training.critic_warmup=0",) if row == "ppo" else ()
+            chosen = (*more, *warm, *again, f"model.gradient_checkpointing={recomputed}")
+            cells = matrix("table3", rows=(row, "naive_rag"), overrides=chosen)
+            flops = forwards + 2 * (recomputed == "full") * (2 if row == "ppo" else 1)
+            flops += 2 * (
+                "reference" in cells.configs[row].make("algorithm", cells.configs[row].config.algorithm).roles()
+            )
+            assert flops_per_token(cells.configs[row]) == flops
+            by_name = {cell.name: cell_seconds(cells, cell) for cell in cells.cells()}
+            sets = len(cells.configs[row].config.tasks.eval_sets)
+            scored = 3 * sets * costs.sampled / costs.sampling
+            learning = 16 * (costs.tokens * costs.parameters * flops / costs.flops + costs.sampled / costs.sampling)
+            assert by_name["naive_rag"] == pytest.approx(scored + costs.start)
+            assert by_name[f"{row}-0"] == pytest.approx(learning + 4 * scored + 2 * costs.start)
+
+
+def test_a_picture_has_a_panel_for_each_column(matrix: Make, made: Made, commands: Any, tmp_path: Path) -> None:
+    report = made(matrix("table4", rows=("ppo",)))
+    draw(report, tmp_path / "table.png")
+    content = (tmp_path / "table.png").read_bytes()
+    assert content.startswith(b"\x89PNG")
+    width, height = struct.unpack(">II", content[16:24])
+    assert (width, height) == (110 * 3 * 4, int(110 * (0.5 * 5 + 1.4)))

@@ -54,13 +54,23 @@ def check_as_trained(found: Alternative, run: Run) -> None:
     ids=["rloo", "rewards", "ppo", "minibatches"],
 )
 def test_it_is_the_update_of_a_run_with_these_keys(
-    run: Run, folder: Path, kept: dict[str, Any], opened: Open, changed: dict[str, Any], keys: list[str]
+    run: Run, folder: Path, kept: dict[str, Any], opened: Open, tmp_path: Path, changed: dict[str, Any], keys: list[str]
 ) -> None:
-    """The first step of both has the same episodes."""
+    """The first step of both has the same episodes; what is kept of it are these and the derived numbers."""
     other = run_once(folder, "-".join(["other", *changed]), 1, **{**kept, **changed})
     (found,) = derived(opened(run.path, 1, *keys))
     check_as_trained(found, other)
     assert found.returns[1] == pytest.approx(other.metrics()[0]["reward/mean"])
+    numbers = [
+        (one.id, one_then["advantages"], one_now["advantages"])
+        for one, one_then, one_now in zip(found.trajectories, found.recorded, found.derived, strict=True)
+    ]
+    told = found.to_json()["advantages"]["tokens_of"]
+    assert [(one["id"], one["recorded"], one["derived"]) for one in told] == numbers
+    copied = Run.open(shutil.copytree(run.path, tmp_path / "run"))
+    file = keep(copied, keys, [found]) / copied.trajectory_file(1).name
+    assert [one.id for one in read_trajectories(file)] == [one.id for one in found.trajectories]
+    assert [one["advantages"] for one in read_token_numbers(file)] == [one["advantages"] for one in found.derived]
 
 
 def test_a_reward_that_asks_the_policy_is_answered(run: Run, opened: Open) -> None:

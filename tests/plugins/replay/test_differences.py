@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
+from agent_r1_replay.deriving import cosine
 from agent_r1_replay.differences import AdvantageDifferences, TurnDifference, episode_differences, number_differences
 
 from agent_r1_core.testing import make_trajectory
@@ -30,6 +32,7 @@ def changed(**fields: Any) -> Trajectory:
         (changed(mask=[not one for one in THEN.segments[0].mask]), ["another action mask"]),
         (changed(logprobs=[one - 0.5 for one in THEN.segments[0].logprobs]), None),
         (replace(THEN, answer="Tavelo"), [f"answer {THEN.answer!r} became 'Tavelo'"]),
+        (replace(THEN, answer="x" * 99), [f"answer {THEN.answer!r} became '{'x' * 56}..."]),
     ],
 )
 def test_an_episode_that_is_not_as_recorded(now: Trajectory, told: list[str] | None) -> None:
@@ -56,3 +59,12 @@ def test_numbers_that_are_not_those_of_the_record() -> None:
     now: list[Any] = [{"values": [1.0], "advantages": [0.0, 1.0]}, {"values": [1.0], "advantages": [float("nan"), 2.5]}]
     assert number_differences(then, now) == ["advantages of 1 episodes, by 0.5 at most, the first in row 1"]
     assert number_differences(now, now) == []
+
+
+def test_the_angle_between_gradients_is_that_over_all_weights() -> None:
+    def gradient(one: float, *others: float) -> dict[str, torch.Tensor]:
+        return {"first": torch.tensor([one]), "second": torch.tensor(others)}
+
+    assert cosine(gradient(3.0, 0.0, 4.0), gradient(4.0, 7.0, 3.0)) == pytest.approx(24 / 5 / 74**0.5)
+    assert cosine(gradient(3.0, 4.0), gradient(-6.0, -8.0)) == -1.0
+    assert cosine(gradient(3.0, 4.0), gradient(0.0, 0.0)) is None

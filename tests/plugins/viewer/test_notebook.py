@@ -108,6 +108,10 @@ def test_an_episode_of_an_evaluation_is_named_by_it_and_its_set(small: Run, tmp_
         ({"step": 9}, "run small has no episodes of step 9; it has those of 1 to 3"),
         ({"step": 1, "group": 2}, "step 1 of run small has no group 2; it has 0 to 1"),
         ({"evaluation": "last"}, "run small has no evaluation 'last'; it has step_000000, step_000003"),
+        (
+            {"evaluation": "step_000003", "sample": 2},
+            "evaluation step_000003 of run small has no sample 2; it has 0 to 1",
+        ),
         ({"set_name": "hard"}, "show either an episode of a step and a group, or one of an evaluation and its set"),
     ],
 )
