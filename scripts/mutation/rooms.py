@@ -75,6 +75,7 @@ ROOMS = (
             "tests/laws/test_law_01_what_was_sampled_is_trained.py",
             "tests/laws/test_law_04_process_rewards.py",
             "tests/laws/test_law_05_terminated_truncated_failed.py",
+            "tests/laws/test_law_07_players.py",
             *(f"tests/laws/test_law_01_{name}.py" for name in ("contexts", "demonstrations", "written_conversations")),
             "tests/laws/test_law_03_only_decisions_are_credited.py",
             "tests/laws/test_law_09_a_bad_environment_is_data.py",

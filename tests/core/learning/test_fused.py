@@ -117,3 +117,10 @@ def test_the_formulas_that_a_gpu_compiles(dtype, near, monkeypatch) -> None:
     found = computed(tiny_model(), dtype=dtype)
     torch.testing.assert_close(found[0], expected[0], atol=near, rtol=0)
     assert 0 < (found[1] - expected[1]).norm() < near * expected[1].norm()
+    if dtype == "bfloat16":
+        with torch.autocast("cpu", torch.bfloat16):
+            made = (
+                compiled.silu_mul(torch.ones(2, 3), torch.ones(2, 3)),
+                compiled.norm(torch.ones(2, 3), torch.ones(3), 0),
+            )
+        assert {one.dtype for one in made} == {torch.bfloat16}, "in which the products that read them compute"

@@ -37,12 +37,13 @@ class Called(RewardFn):
 
 @BOTH_MODES
 def test_a_rollout_brings_groups_of_scored_trajectories(deterministic: bool) -> None:
-    policy, done = ScriptedPolicy(SEARCH), []
+    policy, done, begun = ScriptedPolicy(SEARCH), [], time.monotonic()
     policy.version = 7
     rewards = [WeightedReward(Right(), 2.0), WeightedReward(Called(), 0.5)]
     result = Stage(policy, [lookup()], rewards=rewards, deterministic=deterministic).play(
         questions(3), 2, on_episode=done.append
     )
+    assert 0 < result.seconds < time.monotonic() - begun
     assert [group.task.id for group in result.groups] == ["q0", "q1", "q2"]
     assert [[one.sample for one in group.trajectories] for group in result.groups] == [[0, 1]] * 3
     one = result.groups[1].trajectories[0]

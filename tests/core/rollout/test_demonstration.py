@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from agent_r1_tool_formats.search_tags import SearchTags
 from stage import BOTH_MODES, Stage
 
 from agent_r1_core import Task, ToolCall, ToolContext, demonstrated_actions, tool
+from agent_r1_core.rollout.demonstration import line_of, task_of
 from agent_r1_core.testing import ScriptedPolicy
 from agent_r1_core.trajectory import EndStatus, Trajectory
 
@@ -50,6 +52,15 @@ def test_the_files_observations_take_the_place_of_the_tools() -> None:
     asked = play(SHOWN)
     assert asked.turns[1].observation[0]["content"] == "Karimo lies in Tavelo."
     assert [task.demonstration for task in SEEN] == [()], "a tool must not see how its task is solved"
+
+
+def test_a_line_of_a_file_is_the_task_again_with_all_that_json_can_say() -> None:
+    about = {"id": "t", "answers": ["Tavelo"], "seed": 7, "metadata": {"day": date(2026, 1, 2), "odd": "\ud800"}}
+    asked = {"role": "user", "content": "Where was Karimo born?"}
+    found = task_of(line_of({**about, "messages": [asked, *SHOWN]}))
+    assert (found.id, found.prompt, found.answers, found.seed) == ("t", asked["content"], ("Tavelo",), 7)
+    assert found.metadata == {"day": "2026-01-02", "odd": "\ud800"}
+    assert list(found.demonstration) == list(SHOWN)
 
 
 LONG = {"role": "assistant", "content": "word " * 300}
