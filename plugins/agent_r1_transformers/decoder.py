@@ -96,8 +96,8 @@ class SlotDecoder(Decoder):
         rows, span = rounded_rows(len(contexts)), rounded_span(max(len(context) for context in contexts))
         self.cache.reserve(rows, span)
         columns = [_last(contexts).double(), *([] if how is None else [how.numbers])]
-        # Further rows write to slots of nobody.
-        given = on_device(pad(torch.cat(columns, 1), (0, 0, 0, rows - len(contexts)), value=1.0), self._device)
+        # Further rows write to slots of nobody, and what is sampled for them means nothing.
+        given = on_device(pad(torch.cat(columns, 1), (0, 0, 0, rows - len(contexts))), self._device)
         key = rows, span, None if how is None else (how.scaled, how.greedy)
         results = graphs.run(key, self.cache.moves, given, partial(self._sampled_step, span, how))
         return tuple(result[: len(contexts)] for result in results)
