@@ -168,12 +168,13 @@ async def test_recorded_steps_sample_what_others_do(kind, model, serving, prompt
         record = Played(decoder)
         decoder.graphs = Graphs(record)
         contexts = prompts
-        for budget in (9, 40, 7, 30):
+        for budget, temperature in ((9, 1.0), (40, 0.7), (7, 0.0), (30, 1.0)):
             requests = [
-                make_request(ids, budget - seed, seed, 1.0, episode=str(seed)) for seed, ids in enumerate(contexts)
+                make_request(ids, budget - seed, seed, temperature, episode=str(seed))
+                for seed, ids in enumerate(contexts)
             ]
             answers = await engine.generate_batch(requests)
-            agree(model(kind)[0], contexts, answers, 1.0)
+            agree(model(kind)[0], contexts, answers, temperature or 1.0)
             contexts = [(*ids, *answer.ids, 3, 4) for ids, answer in zip(contexts, answers, strict=True)]
         steps = engine.statistics["steps"]
     assert record.plays > steps / 2
