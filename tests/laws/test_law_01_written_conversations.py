@@ -163,6 +163,19 @@ def test_what_no_text_can_show_is_left_out_with_a_sentence(ids: list[int]) -> No
     ]
 
 
+def test_what_is_kept_is_played_in_the_world_of_its_split_without_an_engine() -> None:
+    own = stage(ScriptedPolicy([ANSWER], TOKENIZER), Hermes())
+    groups, collect, asked = own.play(questions(1)).groups, own.collector.collect, []
+
+    class Rollouts:
+        def collect(self, request: Any) -> Any:
+            asked.append((request.split, request.demonstrations, request.round))
+            return collect(request)
+
+    kept = own.run(keep_successes(Rollouts(), groups, Hermes(), "eval", 1, None))  # type: ignore[arg-type]
+    assert (len(kept.lines), asked) == (1, [("eval", "file", "keep")])
+
+
 def test_failures_duplicates_and_more_than_wanted_of_a_task_are_not_kept(tmp_path: Path) -> None:
     def say(cue: Any) -> str:
         sample = int(cue.request.episode.split("/")[-2])

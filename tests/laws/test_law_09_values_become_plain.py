@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from itertools import count, repeat
 from typing import Any
 
+import numpy
 import pytest
 from bad_tools import PATIENCE, RELEASE, SlowText, SlyText
 from stage import Stage, questions
@@ -18,6 +20,7 @@ from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.rollout import RolloutResult, WeightedReward
 from agent_r1_core.runs.trajectory_row import row_of
 from agent_r1_core.testing import ScriptedPolicy
+from agent_r1_core.tools.plain import plain
 from agent_r1_core.trajectory import CallRecord
 
 pytestmark = pytest.mark.usefixtures("released")
@@ -313,3 +316,10 @@ def test_a_reward_that_is_no_number_costs_its_own_episode(score: Any, sentence: 
     sly = sly_reward(lambda: score, asynchronous)
     rewards = [WeightedReward(sly, timeout=config_for(sentence).timeout)]
     assert why_dropped(end, rewards=rewards).startswith(sentence)
+
+
+def test_a_number_that_is_no_builtin_is_one_and_what_no_float_holds_is_text() -> None:
+    assert plain([Fraction(1, 2), numpy.int64(3), numpy.float32(0.5), True]) == [0.5, 3, 0.5, True]
+    assert [type(one) for one in plain([Fraction(1, 2), numpy.int64(3)])] == [float, int]
+    assert plain(10**400) == f"1{'0' * 400}"
+    assert plain(2**20_000) == "an integer of 20,001 bits"

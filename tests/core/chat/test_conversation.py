@@ -157,3 +157,13 @@ def test_the_only_action_may_be_withdrawn():
     assert conversation.segments == []
     conversation.observe([QUESTION])
     assert tokenizer.decode(conversation.context).endswith("Karimo born?<|im_end|>\n<|im_start|>assistant\n")
+
+
+def test_what_is_rewritten_fits_into_the_limit_or_changes_nothing():
+    conversation, _ = asked("qwen25", "Let me think.")
+    messages = [*conversation.messages, user("Well?")]
+    count, before = conversation.count(messages), conversation.context
+    assert not conversation.rewrite(messages, count - 1)
+    assert conversation.context == before
+    assert conversation.rewrite(messages, count)
+    assert len(conversation.context) == count

@@ -8,6 +8,7 @@ import pytest
 from tokenizers.processors import TemplateProcessing
 
 from agent_r1_core.chat import ChatTokenizer, Conversation, deadline, template
+from agent_r1_core.chat.control import BREAK
 from agent_r1_core.chat.deadline import within
 from agent_r1_core.errors import ModelError
 from agent_r1_core.testing import tiny_model_folder, tiny_tokenizer
@@ -19,6 +20,7 @@ def test_the_templates_closing_token_ends_a_turn_though_eos_is_another():
     raw.eos_token = "<|endoftext|>"
     tokenizer = ChatTokenizer(raw)
     assert {tokenizer.decode([index]) for index in tokenizer.eos_ids} == {"<|endoftext|>", "<|im_end|>"}
+    assert tokenizer.template.closing_text() == "<|im_end|>\n"
 
 
 def test_padding_with_the_end_token_loses_no_token():
@@ -51,6 +53,12 @@ def test_a_damaged_generation_config_is_one_sentence(tmp_path, text):
     (tmp_path / "generation_config.json").write_text(text)
     with pytest.raises(ModelError, match=r"generation_config\.json is not a JSON object whose eos_token_id is one id"):
         ChatTokenizer.from_folder(tmp_path)
+
+
+def test_all_texts_of_a_schema_are_spelled_and_nothing_else():
+    schema = {"role": "ab", "most": 3, "none": None, "names": ["ab", "<|im_end|>c"]}
+    spelled = ChatTokenizer(tiny_tokenizer()).control.spell(schema)
+    assert spelled == {"role": "ab", "most": 3, "none": None, "names": [f"a{BREAK}b", f"<|im_end|>{BREAK}c"]}
 
 
 def test_lone_surrogates_are_replaced():

@@ -185,3 +185,9 @@ def test_failures_of_several_sets_are_not_counted_too_few() -> None:
     assert both.sentence() == "failed and not scored: 20 of 50 episodes (at least 8 of them: token 9 is too long)"
     known = Failures.together([(one, 20), (one, 20), (Failures.among(["lost"], of=5), 5)])
     assert known.sentence() == "failed and not scored: 19 of 45 episodes (16 of them: token 9 is too long)"
+
+
+def test_all_right_and_all_wrong_have_a_limit_that_is_exact() -> None:
+    for n in range(1, 200):
+        assert wilson(1.0, n)[1] == 1.0
+        assert wilson(0.0, n)[0] == 0.0

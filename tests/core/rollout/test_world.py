@@ -63,3 +63,4 @@ def test_every_environment_shows_the_schemas_of_its_own_tools() -> None:
         assert f'"default": {said}' in json.dumps(schemas)
         assert f'"default": {said}' in text
     assert texts.describe([]) == ([], "")
+    assert ToolTexts(TOKENIZER, None).describe(switch(1)) == (switch(1), "")

@@ -12,6 +12,7 @@ import pytest
 from agent_r1_paper.cost import trained_episodes
 from agent_r1_paper.matrix import Matrix
 from agent_r1_paper.report import make_report
+from agent_r1_paper.runner import CellProcess
 from agent_r1_paper.store import Store
 from agent_r1_paper.tables import SCALES
 
@@ -177,3 +178,16 @@ def test_a_table_may_have_changes_of_its_own_that_give_way_to_those_of_the_user(
     assert tiny.overrides("table3", given) == paper.overrides("table4", given) == tuple(given)
     assert tiny.folder("table3") != tiny.folder("table4"), "they would refuse each other's configuration"
     assert paper.folder("table3") == paper.folder("table4"), "so that what both have is trained once"
+
+
+def test_a_command_runs_in_a_process_whose_log_says_what_it_does_and_why_it_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_r1_paper.runner._LOOK_SECONDS", 0.02)
+    seen: list[str] = []
+    log = tmp_path / "cell.log"
+    execute = CellProcess(seen.append)
+    assert execute(["--version"], log).startswith("agent-r1 ")
+    with pytest.raises(RunError, match=rf"nothing-there.*\(see {log}\)$"):
+        execute(["compare", str(tmp_path / "nothing-there")], log)
+    assert log.read_text().splitlines()[0] == seen[0] == "$ agent-r1 --version"

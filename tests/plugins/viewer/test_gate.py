@@ -18,6 +18,7 @@ from agent_r1_viewer.answers import Answers
 from agent_r1_viewer.app import THREADS, build
 from agent_r1_viewer.front_page import STATIC
 from agent_r1_viewer.live import Live
+from agent_r1_viewer.remarks import Remarks
 from asking import OWN_PAGE, TOKEN, client, told, tree
 
 from agent_r1_core.folders import state_dir
@@ -95,6 +96,12 @@ def test_searches_that_nobody_reads_hold_little_and_end(home: Path, monkeypatch:
 
     asyncio.run(ask_many())
     assert (most, held, ended) == (THREADS, 0, 40)
+
+
+def test_the_folder_for_remarks_is_made(copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_R1_STATE", str(tmp_path / "not" / "yet"))
+    assert Remarks().keep(copied, b'{"tags": ["good"], "note": ""}').tags == ("good",)
+    assert Remarks().of(copied).tags == ("good",)
 
 
 def test_what_a_reader_keeps_beside_a_run_is_not_in_it_and_moves_with_it(copied: Path, tmp_path: Path) -> None:

@@ -74,6 +74,19 @@ def test_an_episode_in_a_terminal_is_its_text_and_nothing_that_acts(small: Run) 
     assert repr(show(small)).startswith("small, step 3, group 0")
 
 
+def test_curves_of_evaluations_begin_before_the_first_step_and_have_one_for_each_set(
+    small: Run, tmp_path: Path
+) -> None:
+    assert repr(plot(small, "eval/exact_match")).endswith("0 to 0.5, 0.5 in step 3")
+    with Run.create(tmp_path, "sets", {}, []) as run:
+        for step, mean in ((0, 0.25), (2, 0.75)):
+            scores = {"exact_match": {"mean": mean, "low": None, "high": None, "method": "wilson", "n": 2}}
+            whole = {"metrics": scores, "sets": {"easy": {"metrics": scores}}}
+            run.write_evaluation(f"step_{step:06d}", whole, step)
+            run.append_metrics(step + 1, {"reward/mean": 0.0})
+        assert repr(plot(run, "eval/easy/exact_match")).endswith("0.25 to 0.75, 0.75 in step 2")
+
+
 def test_a_sample_keeps_its_number_where_another_was_dropped(tmp_path: Path) -> None:
     run = Run.open(record(tmp_path, steps=1))
     kept = [one for one in run.read_trajectories(1) if one.id != "a1/1"]

@@ -48,6 +48,12 @@ def matrix(run: Run, score: str | None = None) -> EvaluationMatrix:
     return read_matrix(run.path / "evaluations", evaluations, score)
 
 
+def test_a_group_of_one_has_no_spread(tmp_path: Path) -> None:
+    write_trajectories(tmp_path / "step.parquet", 1, [make_trajectory(task=make_task("a"), reward=0.5)])
+    ((group,), dropped) = read_groups(tmp_path / "step.parquet")
+    assert (group.returns, group.std, dropped) == ([0.5], 0.0, [])
+
+
 def test_several_samples_count_with_their_mean_and_failed_ones_not_at_all(run: Run) -> None:
     evaluate(run, 0, [asked("a", 1.0, 3.0), asked("a", 0.0, 1.0), asked("a", None), asked("b", None)])
     evaluate(run, 2, [asked("b", 0.0, -1.0), asked("c", 1.0, 2.0, rewards={"exact_match": 1.0, "format": 0.5})])
