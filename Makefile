@@ -29,6 +29,7 @@ help:
 	@echo "make test-gpu  what only a GPU can show, in one report; installs nothing, PYTHON has torch and transformers"
 	@echo "make lint typecheck wheel docs   what CI runs beside the tests; docs writes the site into site/"
 	@echo "make mutants the mutation score, docs/notes/mutants.md; goes on where it was stopped"
+	@echo "make install what training and all tests need, into $(VENV); make clean removes that and what was built"
 	@echo "make torture kills, crash points, hostile tools, corrupted files and a soak (ARGS='--parts kills --share 0.1' for less)"
 
 install: $(VLLM)

@@ -40,11 +40,13 @@ PARTS: dict[str, Part] = {
 def main() -> int:
     """Run the parts one after the other, and print one table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--parts", default=",".join(PARTS), help="parts to run, comma-separated")
+    parser.add_argument("--parts", default=",".join(PARTS), help=f"parts to run, of {', '.join(PARTS)}")
     parser.add_argument("--share", type=float, default=1.0, help="how much of everything to try, from 0 to 1")
     parser.add_argument("--seed", type=int, default=0, help="what is drawn")
     parser.add_argument("--workers", type=int, default=2, help="killed runs at once")
     options = parser.parse_args()
+    if unknown := [name for name in options.parts.split(",") if name not in PARTS]:
+        parser.error(f"there is no part {unknown[0]!r}; the parts are {', '.join(PARTS)}")
     # A shell starts background jobs with SIGINT ignored, and the runs to be interrupted would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     outcomes = []

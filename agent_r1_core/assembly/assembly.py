@@ -15,7 +15,7 @@ from agent_r1_core.assembly.blueprint import Blueprint
 from agent_r1_core.assembly.checkpointing import load_task_order
 from agent_r1_core.assembly.components import make_examples, make_learner
 from agent_r1_core.assembly.hardware import Hardware, apply
-from agent_r1_core.assembly.model_source import ModelSource, find_model, model_shape, refuse_code
+from agent_r1_core.assembly.model_source import ModelSource, find_model, refuse_code, too_few_positions
 from agent_r1_core.assembly.roles import LearnerRole, Rollouts
 from agent_r1_core.assembly.site import HERE, Site
 from agent_r1_core.assembly.task_order import Order
@@ -227,7 +227,8 @@ def _blueprint(
     """What both roles are made from, still without task sets; its configuration has `auto` replaced."""
     config = resolved.config
     source = _first_model(resolved, checkpoint, note)
-    _check_positions(resolved, model_shape(source.folder))
+    if problem := too_few_positions(config.model.name, source.folder, config.env.config.max_tokens):
+        raise ConfigError(problem)
     dtype = source.dtype if config.model.dtype == "auto" and not learning else config.model.dtype
     kernels.switch(config.kernels)
     hardware = site.hardware(resolved, dtype, source.folder)
@@ -282,13 +283,3 @@ def _first_model(resolved: ResolvedConfig, checkpoint: Checkpoint | None, note: 
             f"the model {config.model.name} is gone: the run goes on with the tokenizer and the shape of its checkpoint"
         )
         return ModelSource(checkpoint.policy, "checkpoint")
-
-
-def _check_positions(resolved: ResolvedConfig, shape: dict[str, Any]) -> None:
-    """Refuse a token budget that exceeds the model's positions: long episodes would fail instead of ending (LAW 5)."""
-    positions, budget = shape.get("max_position_embeddings"), resolved.config.env.config.max_tokens
-    if isinstance(positions, int) and budget > positions:
-        raise ConfigError(
-            f"env.max_tokens is {budget}, but the model {resolved.config.model.name} reads at most {positions} tokens; "
-            f"set env.max_tokens={positions} or less"
-        )

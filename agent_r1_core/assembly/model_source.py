@@ -143,6 +143,21 @@ def model_shape(folder: Path) -> dict[str, Any]:
         ) from error
 
 
+def too_few_positions(model: str, folder: Path, max_tokens: int) -> str | None:
+    """A sentence where a token budget exceeds a model's positions: long episodes would fail instead of ending (LAW 5).
+
+    Raises:
+        ModelError: the model's config.json cannot be read.
+    """
+    positions = model_shape(folder).get("max_position_embeddings")
+    if not isinstance(positions, int) or max_tokens <= positions:
+        return None
+    return (
+        f"env.max_tokens is {max_tokens}, but the model {model} reads at most {positions} tokens; "
+        f"set env.max_tokens={positions} or less"
+    )
+
+
 def refuse_code(folder: Path) -> None:
     """Check that no configuration in a model's folder names code to load the model with (`auto_map`).
 

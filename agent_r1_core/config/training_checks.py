@@ -27,6 +27,7 @@ def check_training(setup: Setup) -> None:
     _algorithm(setup)
     _amounts(setup)
     _warn(setup)
+    _warn_of_other_tasks(setup)
 
 
 def _algorithm(setup: Setup) -> None:
@@ -249,4 +250,21 @@ def _warn(setup: Setup) -> None:
         setup.warnings.append(
             f"evaluation.every={evaluation.every} is not a multiple of checkpoint.every={checkpoint.every}: a step "
             f"without a checkpoint cannot become the best one, even if it is evaluated"
+        )
+
+
+def _warn_of_other_tasks(setup: Setup) -> None:
+    """Warn where the command line names the tasks that are trained on, and evaluations keep to the recipe's others."""
+    tasks, evaluation = setup.config.tasks, setup.config.evaluation
+    given = {
+        key[1]: one.text for key, one in setup.problems.draft.sources.items() if key[0] == "tasks" and one.override
+    }
+    trained, scored = (
+        {block.name for block in blocks.values() if block is not None} for blocks in (tasks.train_sets, tasks.eval_sets)
+    )
+    evaluates = evaluation.every or evaluation.at_start or evaluation.at_end
+    if evaluates and set(given) == {"train"} and scored and not trained & scored:
+        setup.warnings.append(
+            f"training takes tasks of {', '.join(sorted(trained))} ({given['train']}), and evaluations still those of "
+            f"{', '.join(sorted(scored))}, as the recipe says; set tasks.eval, too"
         )

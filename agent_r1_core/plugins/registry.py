@@ -159,8 +159,10 @@ class Registry:
 
     def not_loaded(self) -> str:
         """The end of a sentence that names the plugins that are not loaded; empty if all are."""
-        names = [plugin.name for plugin in self.plugins if plugin.status != PluginStatus.OK]
-        return f" (not loaded: plugin {', '.join(names)}; see `agent-r1 plugins doctor`)" if names else ""
+        missing = [plugin for plugin in self.plugins if plugin.status != PluginStatus.OK]
+        files = "".join(f" -p {plugin.value}" for plugin in missing if plugin.distribution is None)
+        names = ", ".join(plugin.name for plugin in missing)
+        return f" (not loaded: plugin {names}; see `agent-r1 plugins doctor{files}`)" if missing else ""
 
     def to_json(self) -> list[dict[str, Any]]:
         return [plugin.to_json() for plugin in self.plugins]
@@ -193,7 +195,7 @@ class Registry:
         short = name.rpartition("/")[2]
         names = sorted({record.name for record in of_kind})
         others = sorted({record.kind for record in self.components() if record.name == short} - {kind})
-        text = f"no {kind} is called {name!r}"
+        text = f"no {'task source' if kind == 'tasks' else kind} is called {name!r}"
         if others:
             text += f" ({short!r} is a component of kind {' and '.join(others)})"
         text += did_you_mean(short, names) or f"; there are: {', '.join(names) or 'none'}"

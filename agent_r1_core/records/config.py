@@ -16,7 +16,7 @@ from pydantic import Field
 from agent_r1_core.contracts.component import ComponentConfig, DataPath
 from agent_r1_core.errors import TaskError
 from agent_r1_core.opening import DOCUMENT
-from agent_r1_core.records.files import READERS, read_places, stream_records
+from agent_r1_core.records.files import NOTHING_NAMED, READERS, read_places, stream_records
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,8 @@ class RecordsConfig(ComponentConfig):
 
     def unavailable(self) -> str | None:
         """Why this machine cannot read it: folders and the hub need the package `datasets`."""
+        if self.path is None and not self.hub:
+            return NOTHING_NAMED
         is_file = self.path is not None and (self.path.lower().endswith(tuple(READERS)) or not Path(self.path).is_dir())
         if is_file or find_spec("datasets") is not None:
             return None

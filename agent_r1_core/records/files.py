@@ -29,6 +29,7 @@ _NAMED, _LONGEST_NAME = 8, 40
 _KINDS = {dict: "object", str: "text", int: "number", float: "number"}
 _PARQUET_ROWS = 10_000
 """Rows of a Parquet file that are in memory at a time."""
+NOTHING_NAMED = "no data set is named; set path to a file or folder, or hub to a data set's name"
 _WHOLE = 2**32
 """The most bytes of a file that is read whole."""
 
@@ -51,7 +52,7 @@ def read_places(
     """As `read_records`, each record with its place for messages: as `stream_records` says for a file, else
     `record 3 of NAME (SPLIT)`, counted from 1."""
     if path is None and not hub:
-        raise TaskError("no data set is named; set path to a file or folder, or hub to a data set's name")
+        raise TaskError(NOTHING_NAMED)
     source = None if path is None else _existing(path)
     if source is not None and not source.is_dir():
         records = list(stream_records(source))

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import math
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -25,6 +27,9 @@ T = TypeVar("T")
 
 END_SECONDS = 5.0
 """Time for what is left on a loop when its work is done."""
+_ECHO = 1.0
+"""Seconds in which a second SIGTERM is the first one's echo: `timeout` and batch systems tell a process and its group,
+and a shell or `make` in between passes it on."""
 _LOOK = 1.0
 """Seconds in which a thread that waits for a run sees an interruption."""
 
@@ -163,11 +168,13 @@ def _interruptions_noted() -> Iterator[list[int]]:
 
 @contextmanager
 def termination_interrupts() -> Iterator[None]:
-    """Let SIGTERM do what SIGINT does, in the main thread, unless the program around handles SIGTERM itself."""
+    """Let SIGTERM do what SIGINT does, in the main thread, unless the program around handles SIGTERM itself; a second
+    one shortly after it does nothing."""
     ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     if not ours:
         yield
         return
+    _running.told = -math.inf
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         yield
@@ -181,6 +188,8 @@ class _Running:
 
     task: asyncio.Task[Any] | None = None
     terminated: bool = False
+    told: float = -math.inf
+    """When a SIGTERM came that is no echo."""
 
 
 _running = _Running()
@@ -188,6 +197,9 @@ _running = _Running()
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """Cancel the task that runs, as asyncio does for SIGINT (which a background job of a script may have to ignore)."""
+    if (now := time.monotonic()) - _running.told < _ECHO:
+        return
+    _running.told = now
     if _running.task is None or _running.terminated:
         raise KeyboardInterrupt
     _running.terminated = True

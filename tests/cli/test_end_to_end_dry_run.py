@@ -72,7 +72,7 @@ def test_a_model_on_the_hub_is_not_downloaded_for_it(succeed: Invoke, monkeypatc
     )
     done = succeed("train", "qwen2.5-1.5b-hotpotqa", "--dry-run", "model.name=nobody/nothing")
     assert calls == [{"local_files_only": True}]
-    assert "memory: no estimate, since nobody/nothing is not on this machine yet" in done.stderr
+    assert "memory: no estimate, since there is no folder nobody/nothing here" in done.stderr
 
 
 def test_a_component_that_this_machine_cannot_run_is_an_error_already(

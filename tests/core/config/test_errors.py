@@ -249,3 +249,16 @@ def test_a_clip_that_never_acts_is_warned_about(folder: Path) -> None:
     (warning,) = load_config("clip", folders=[folder]).warnings
     assert warning.startswith("algorithm.clip_high never acts")
     assert load_config("clip", ["training.minibatches=2"], folders=[folder]).warnings == ()
+
+
+def test_evaluations_of_other_tasks_than_those_that_were_named_for_training_are_told() -> None:
+    train, scored = "tasks.train={name: arithmetic}", "tasks.eval={name: arithmetic, size: 4}"
+
+    def told(*overrides: str) -> list[str]:
+        return [text for text in load_config("default", overrides).warnings if "set tasks.eval, too" in text]
+
+    assert told(train) == [
+        "training takes tasks of arithmetic (override 'tasks.train={name: arithmetic}'), and evaluations still those "
+        "of miniwiki, as the recipe says; set tasks.eval, too"
+    ]
+    assert told() == told(train, scored) == told("tasks.train={name: miniwiki}") == told(train, "tasks.eval=null") == []
