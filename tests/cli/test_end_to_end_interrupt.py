@@ -42,18 +42,10 @@ def wait_for_steps(run: str, count: int, still_running: Callable[[], bool]) -> N
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("term", [False, True], ids=["SIGINT", "SIGTERM"])
-def test_an_interrupted_run_says_how_to_go_on_and_does(
-    succeed: Invoke, changed: Changed, warm: Path, term: bool
-) -> None:
+def test_an_interrupted_run_says_how_to_go_on_and_does(succeed: Invoke, changed: Changed, warm: Path) -> None:
     child = start(warm, changed(ENDLESS))
     wait_for_steps("small", 2, lambda: child.poll() is None)
-    if term:
-        for _ in range(3):  # as `timeout` with `make` between sends it
-            child.send_signal(signal.SIGTERM)
-            time.sleep(0.01)
-    else:
-        child.send_signal(signal.SIGINT)
+    child.send_signal(signal.SIGINT)
     answer, narration = child.communicate(timeout=PATIENCE)
     run = Run.open("runs/small")
     made = [line["step"] for line in run.metrics()]
