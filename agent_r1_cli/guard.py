@@ -42,7 +42,7 @@ def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
             raise
         except KeyboardInterrupt as interruption:
             _show_traceback()
-            say(str(interruption) or "interrupted")
+            say(_said(interruption) or "interrupted")
             raise typer.Exit(INTERRUPTED) from None
         except Exception as error:
             raise typer.Exit(tell(error)) from None
@@ -51,6 +51,15 @@ def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
     option = inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Debug)
     run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), option])  # type: ignore[attr-defined]
     return run
+
+
+def _said(interruption: BaseException | None) -> str:
+    """What an interruption says, or one that it interrupted in turn: how to go on, for example."""
+    while interruption is not None:
+        if isinstance(interruption, KeyboardInterrupt) and str(interruption):
+            return str(interruption)
+        interruption = interruption.__context__
+    return ""
 
 
 def tell(error: Exception) -> int:

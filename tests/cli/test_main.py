@@ -61,6 +61,14 @@ def test_a_model_whose_path_looks_like_a_number_is_found(
     assert resolve_for_model(None, name).config.model.name == str(tmp_path / name)
 
 
+def interrupted_again() -> KeyboardInterrupt:
+    """A second Ctrl-C, while what the first one interrupted was ending."""
+    again = KeyboardInterrupt()
+    again.__context__ = RuntimeError("closing")
+    again.__context__.__context__ = KeyboardInterrupt("stopped after step 3; continue so")
+    return again
+
+
 def failing(error: BaseException) -> typer.Typer:
     """An app with one command that fails."""
     app = typer.Typer()
@@ -79,6 +87,7 @@ def failing(error: BaseException) -> typer.Typer:
         (ConfigError("one key\nanother key"), 2, "error: one key\nerror: another key\n"),
         (UnknownComponent("no such tool"), 3, "error: no such tool\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
+        (interrupted_again(), 130, "stopped after step 3; continue so\n"),
         (
             OSError(errno.ENOSPC, "No space left on device", "cache/index"),
             1,
