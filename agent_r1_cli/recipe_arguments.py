@@ -53,7 +53,7 @@ def check_overrides(arguments: Sequence[str], more: str = "") -> None:
 
     stray = next((text for text in arguments if "=" not in text), None)
     if stray is not None:
-        raise ConfigError(f"argument {stray!r} is not an override; write KEY=VALUE{more}")
+        raise ConfigError(f"argument {stray!r} is not an override; write KEY=VALUE, in quotes where it has spaces{more}")
 
 
 def resolve_for_model(

@@ -64,7 +64,9 @@ def _cell(record: Record, column: str) -> Any:
         if not isinstance(value, Mapping) or part not in value:
             columns = list(record.content)[:8] if isinstance(record.content, Mapping) else ["none"]
             has = ", ".join(map(str, columns))
-            raise TaskError(f"{record.where} has no column {column!r} (it has {has:.200}); name one that it has")
+            one = len(columns) == 1 and any(mark in has for mark in ";\t|")
+            then = "separate its columns by commas" if one else "name one that it has"
+            raise TaskError(f"{record.where} has no column {column!r} (it has {has:.200}); {then}")
         value = value[part]
     return value
 

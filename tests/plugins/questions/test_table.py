@@ -85,6 +85,7 @@ BAD_ANSWERS = [
     [
         ({"question": "q"}, " has no column 'answer' (it has question)"),
         ([1], " has no column 'question' (it has none)"),
+        ({"question;answer": "q;a"}, " has no column 'question' (it has question;answer); separate its columns by"),
         *(({"question": value, "answer": 1}, f", column 'question', has {why}") for value, why in BAD_PROMPTS),
         *(({"question": "q", "answer": value}, f", column 'answer', has {why}") for value, why in BAD_ANSWERS),
         ({"question": "q", "answer": 1, "level": float("nan")}, ", column 'level', has nan, which JSON cannot hold"),
