@@ -53,7 +53,8 @@ def check_overrides(arguments: Sequence[str], more: str = "") -> None:
 
     stray = next((text for text in arguments if "=" not in text), None)
     if stray is not None:
-        raise ConfigError(f"argument {stray!r} is not an override; write KEY=VALUE, in quotes where it has spaces{more}")
+        form = f"KEY=VALUE, in quotes where it has spaces{more}"
+        raise ConfigError(f"argument {stray!r} is not an override; write {form}")
 
 
 def resolve_for_model(
