@@ -168,7 +168,7 @@ async def test_recorded_steps_sample_what_others_do(kind, model, serving, prompt
         record = Played(decoder)
         decoder.graphs = Graphs(record)
         contexts = prompts
-        for budget, temperature in ((9, 1.0), (40, 0.7), (7, 0.0), (30, 1.0)):
+        for budget, temperature in ((9, 1.0), (40, 1.0), (7, 0.0), (30, 0.7)):
             requests = [
                 make_request(ids, budget - seed, seed, temperature, episode=str(seed))
                 for seed, ids in enumerate(contexts)
