@@ -88,12 +88,24 @@ def _show(resolved: ResolvedConfig) -> None:
     resolved.check_data()
     text = resolved.yaml()
     print(shown(text) if sys.stdout.isatty() else text, end="")  # files and pipes get it exactly
-    for note in (*resolved.warnings, *resolved.notes, *([unavailable] if unavailable else [])):
+    for note in (*resolved.warnings, *resolved.notes, *filter(None, (unavailable, _too_long(resolved)))):
         say(f"note: {note}")
     used = sorted({plugin.name for plugin in resolved.registry.plugins if plugin.status == "ok"})
     say(f"plugins: {', '.join(used)}")
     for line in estimate_memory(resolved):
         say(line)
+
+
+def _too_long(resolved: ResolvedConfig) -> str | None:
+    """Why training would refuse the model, where that is on this machine."""
+    from agent_r1_core.assembly.model_source import find_local_model, too_few_positions
+
+    name = resolved.config.model.name
+    source = find_local_model(name)
+    if source is None or not (source.folder / "config.json").is_file():
+        return None
+    problem = too_few_positions(name, source.folder, resolved.config.env.config.max_tokens)
+    return problem and f"training will refuse this: {problem}"
 
 
 def _finish(run: Run, resolved: ResolvedConfig) -> None:

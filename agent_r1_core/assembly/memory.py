@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent_r1_core.assembly.model_size import ModelSize
-from agent_r1_core.assembly.model_source import find_local_model, too_few_positions
+from agent_r1_core.assembly.model_source import find_local_model
 from agent_r1_core.contracts.training import Recomputation
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ class MemoryPlan:
 
 
 def estimate_memory(resolved: ResolvedConfig) -> list[str]:
-    """Lines about memory in GiB, one per use; first of all, whether the model reads too little to be trained.
+    """Lines about memory in GiB, one per use.
 
     Downloads nothing: a hub model that is not in the hub's cache has no estimate.
 
@@ -238,15 +238,15 @@ def estimate_memory(resolved: ResolvedConfig) -> list[str]:
     name = resolved.config.model.name
     source = find_local_model(name)
     if source is None or not (source.folder / "config.json").is_file():
-        return [f"memory: no estimate, since there is no folder {name} here; training downloads the model of that name"]
+        return [
+            f"memory: no estimate, since no model {name} is here; training downloads the one of that name from the hub"
+        ]
     size = ModelSize.of_folder(source.folder)
     if size is None:
         return ["memory: no estimate for this model (its weights are not safetensors, or its shape is unusual)"]
     here, away = _frozen_models(resolved)
     missing = [f"memory: without the frozen model {one}, whose size nothing here tells" for one in away]
-    problem = too_few_positions(name, source.folder, resolved.config.env.config.max_tokens)
-    refused = [f"note: training refuses this model: {problem}"] if problem else []
-    return [*refused, *memory_plan(resolved, size, here).lines(), *missing]
+    return [*memory_plan(resolved, size, here).lines(), *missing]
 
 
 def _frozen_models(resolved: ResolvedConfig) -> tuple[list[ModelSize], list[str]]:

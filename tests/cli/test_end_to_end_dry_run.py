@@ -71,8 +71,17 @@ def test_a_model_on_the_hub_is_not_downloaded_for_it(succeed: Invoke, monkeypatc
         huggingface_hub, "snapshot_download", lambda name, **options: calls.append(options) or find(name, **options)
     )
     done = succeed("train", "qwen2.5-1.5b-hotpotqa", "--dry-run", "model.name=nobody/nothing")
-    assert calls == [{"local_files_only": True}]
-    assert "memory: no estimate, since there is no folder nobody/nothing here" in done.stderr
+    assert calls
+    assert all(options == {"local_files_only": True} for options in calls)
+    assert "memory: no estimate, since no model nobody/nothing is here" in done.stderr
+
+
+def test_what_training_would_refuse_of_the_model_is_told(succeed: Invoke) -> None:
+    done = succeed("train", "--dry-run", "env.max_tokens=9999")
+    assert (
+        "note: training will refuse this: env.max_tokens is 9999, but the model tiny reads at most 2048 tokens; set "
+        "env.max_tokens=2048 or less"
+    ) in done.stderr
 
 
 def test_a_component_that_this_machine_cannot_run_is_an_error_already(
