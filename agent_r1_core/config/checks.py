@@ -161,7 +161,7 @@ def _evaluation(setup: Setup) -> None:
     evaluation, best = setup.config.evaluation, setup.config.checkpoint.best
     if not setup.training:
         return
-    never = not (evaluation.every or evaluation.at_start or evaluation.at_end)
+    never = not evaluation.happens
     if never:
         for option in ("greedy", "size"):
             setup.idle(("evaluation", option), "evaluation.every is 0, at_start and at_end are false")

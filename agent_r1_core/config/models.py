@@ -128,6 +128,11 @@ class EvaluationConfig(Section):
     at_start: bool = True
     at_end: bool = True
 
+    @property
+    def happens(self) -> bool:
+        """Whether anything is evaluated."""
+        return bool(self.every) or self.at_start or self.at_end
+
 
 class CheckpointConfig(Section):
     """What is kept on disk."""

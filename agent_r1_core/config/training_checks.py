@@ -255,15 +255,14 @@ def _warn(setup: Setup) -> None:
 
 def _warn_of_other_tasks(setup: Setup) -> None:
     """Warn where the command line names the tasks that are trained on, and evaluations keep to the recipe's others."""
-    tasks, evaluation = setup.config.tasks, setup.config.evaluation
+    tasks = setup.config.tasks
     given = {
         key[1]: one.text for key, one in setup.problems.draft.sources.items() if key[0] == "tasks" and one.override
     }
     trained, scored = (
         {block.name for block in blocks.values() if block is not None} for blocks in (tasks.train_sets, tasks.eval_sets)
     )
-    evaluates = evaluation.every or evaluation.at_start or evaluation.at_end
-    if evaluates and set(given) == {"train"} and scored and not trained & scored:
+    if setup.config.evaluation.happens and set(given) == {"train"} and scored and not trained & scored:
         setup.warnings.append(
             f"training takes tasks of {', '.join(sorted(trained))} ({given['train']}), and evaluations still those of "
             f"{', '.join(sorted(scored))}, as the recipe says; set tasks.eval, too"
