@@ -84,17 +84,18 @@ def draws(requests: Sequence[Request], positions: Sequence[int]) -> Draws:
     )
 
 
-def sample(logits: Tensor, how: Draws, numbers: Tensor) -> Tensor:
+def sample(logits: Tensor, how: Draws, numbers: Tensor | None = None) -> Tensor:
     """Choose one id per row, where the logits are.
 
     Args:
         logits: [rows, vocabulary], any float dtype.
-        how: of `how.numbers` nothing is read.
-        numbers: those numbers, where the logits are.
+        how: what `draws` says of the rows.
+        numbers: `how.numbers` where the logits are, as a recorded step has them; None: they are copied there.
 
     Returns:
         float64 [rows, 2]: ids and their log-probs, as `choose` describes them.
     """
+    numbers = on_device(how.numbers, logits.device) if numbers is None else numbers
     logits = logits.float()
     if how.scaled:
         logits = logits / numbers[:, 1:2].float()
@@ -130,8 +131,7 @@ def choose(logits: Tensor, requests: Sequence[Request], positions: Sequence[int]
         The ids, and their log-probs in nats: log softmax(logits / temperature) in float32, before top-k and top-p;
         at temperature 0 the likeliest id and its log-prob at temperature 1.
     """
-    how = draws(requests, positions)
-    return told(sample(logits, how, on_device(how.numbers, logits.device)))
+    return told(sample(logits, draws(requests, positions)))
 
 
 def _draw(probabilities: Tensor, numbers: Tensor) -> Tensor:

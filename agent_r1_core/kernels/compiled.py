@@ -110,3 +110,9 @@ class Compiled:
     def silu_mul(self, gate: Tensor, up: Tensor) -> Tensor:
         """silu(gate) * up."""
         return silu_mul(gate, up)
+
+    def turned(self, x: Tensor, how: Norm | None, cos: Tensor, sin: Tensor) -> Tensor:
+        """Queries or keys [rows, new, heads, width] after their norm, if they have one, and the rotary embedding by
+        cosines and sines [rows, new, 1, width]."""
+        x = x if how is None else norm(x, *how)
+        return rotary(x.flatten(0, 1)[None], cos.flatten(0, 2)[None], sin.flatten(0, 2)[None]).view(x.shape)

@@ -42,8 +42,7 @@ class Decoder(ABC):
 
     def sample(self, contexts: Sequence[Sequence[int]], how: Draws, trunk: int = 0) -> tuple[list[int], list[float]]:
         """The next id of each row, and their log-probs; contexts and trunk are those of `next_logits`."""
-        logits = self.next_logits(contexts, trunk)
-        return told(sample(logits, how, on_device(how.numbers, logits.device)))
+        return told(sample(self.next_logits(contexts, trunk), how))
 
     def renew(self) -> None:  # noqa: B027
         """The module's weights have changed; keys and values in the cache are void."""

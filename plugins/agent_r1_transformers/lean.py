@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from agent_r1_core.kernels import Kernels, Norm, compiled, kernels, switched_on
+from agent_r1_core.kernels import Kernels, Norm, kernels, switched_on
 from agent_r1_core.kernels.compiled import Compiled
 from agent_r1_transformers.cache import LayerShape, RowCache
 from agent_r1_transformers.decoder import SlotDecoder
@@ -197,8 +197,7 @@ class LeanDecoder(SlotDecoder):
         """Queries or keys [rows, new, heads, width] after their norm, if they have one, and the rotary embedding."""
         if not isinstance(self._kernels, Compiled):
             return _rotate(x if norm is None else norm(x), cos, sin)
-        x = x if norm is None else compiled.norm(x, *_norm(norm))
-        return compiled.rotary(x.flatten(0, 1)[None], cos.flatten(0, 2)[None], sin.flatten(0, 2)[None]).view(x.shape)
+        return self._kernels.turned(x, None if norm is None else _norm(norm), cos, sin)
 
     def _extend_tables(self) -> None:
         """Cover all places of the cache, so that the tables move with it."""
