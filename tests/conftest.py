@@ -50,8 +50,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         mark_by_need(item)
     if hasattr(config, "workerinput"):
-        long = [{item.path for item in items if item.get_closest_marker(one)} for one in ("faults", "slow")]
-        long.append({item.path for item in items if item.path.parent.name in ("yardstick", "recipes", "laws")})
+        slow = {item.path for item in items if item.get_closest_marker("slow")}
+        long = slow, {item.path for item in items if item.path.parent.name in ("yardstick", "recipes", "laws")}
         items.sort(key=lambda item: tuple(item.path not in paths for paths in long))
     marked = [item for item in items if item.get_closest_marker("gpu") is not None]
     if not marked or config.getoption("--device") == "cpu":

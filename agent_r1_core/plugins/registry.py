@@ -7,6 +7,7 @@ and the local files that the user named come before plugins that are merely inst
 from __future__ import annotations
 
 import inspect
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -160,7 +161,7 @@ class Registry:
     def not_loaded(self) -> str:
         """The end of a sentence that names the plugins that are not loaded; empty if all are."""
         missing = [plugin for plugin in self.plugins if plugin.status != PluginStatus.OK]
-        files = "".join(f" -p {plugin.value}" for plugin in missing if plugin.distribution is None)
+        files = "".join(f" -p {shlex.quote(plugin.value)}" for plugin in missing if plugin.distribution is None)
         names = ", ".join(plugin.name for plugin in missing)
         return f" (not loaded: plugin {names}; see `agent-r1 plugins doctor{files}`)" if missing else ""
 

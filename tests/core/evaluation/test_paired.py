@@ -87,7 +87,7 @@ def test_p_is_that_of_all_signs_and_sampled_where_they_are_too_many() -> None:
 
 
 def test_what_seeds_add_to_p_is_drawn_anew_for_each_sum() -> None:
-    """One question decides nothing; under two seeds that are .4 apart the sum of .5 and t(1) is what p is of."""
+    """Of twelve questions under two seeds that are .4 apart: random signs, and .2 t(1)."""
     parts, seeds = [0.5] * 12, [[0.5 - 0.2, 0.5 + 0.2], [0.0]]
     _, p = paired_difference([parts], seeds, bounded=True)
     draws = np.random.default_rng(1)

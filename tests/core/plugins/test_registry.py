@@ -79,7 +79,7 @@ def test_a_component_is_made_from_its_block(registry: Registry, block: Any, name
     [
         ("reward", "lenght", r"no reward is called 'lenght'; did you mean 'length'\?"),
         ("reward", "shout", "'shout' is a component of kind tool"),
-        ("reward", "zzz", r"not loaded: plugin .*broken.*plugins doctor"),
+        ("reward", "zzz", r"not loaded: plugin broken; see `agent-r1 plugins doctor -p /\S*broken\.py`"),
         ("gadget", "x", "no kind of component is called 'gadget'; the kinds are tool, env,"),
     ],
 )
