@@ -161,14 +161,16 @@ def kernels_here() -> None:
 
 
 @pytest.fixture
-def plain_formulas(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What torch compiles for a GPU stays uncompiled, so that a CPU computes it."""
-    from agent_r1_core.kernels import compiled
+def plain_formulas(monkeypatch: pytest.MonkeyPatch, kernels_here: None) -> Iterator[None]:
+    """What torch compiles for a GPU stays uncompiled, so that a CPU computes it, and its own kernel takes the place of
+    Triton's."""
+    from agent_r1_core.kernels import compiled, kernels
 
     made = (compiled._norm, compiled._add_norm, compiled._silu_mul, compiled._rotary)
     for formula in made:
         formula.cache_clear()
     monkeypatch.setattr(compiled, "_compile", lambda formula: formula)
+    monkeypatch.setattr(compiled.Compiled, "attend", lambda self, *given: kernels().attend(*given))
     yield
     for formula in made:
         formula.cache_clear()

@@ -116,3 +116,19 @@ class Compiled:
         cosines and sines [rows, new, 1, width]."""
         x = x if how is None else norm(x, *how)
         return rotary(x.flatten(0, 1)[None], cos.flatten(0, 2)[None], sin.flatten(0, 2)[None]).view(x.shape)
+
+    def attend(
+        self,
+        mixed: Tensor,
+        heads: int,
+        norms: tuple[Norm, Norm] | None,
+        tables: tuple[Tensor, Tensor],
+        positions: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        trunk: int,
+    ) -> Tensor:
+        """As `Kernels.attend`, in any dtype; each row reads the common places by itself."""
+        from agent_r1_core.kernels.decoding import attend  # Triton comes with a torch for GPUs
+
+        return attend(mixed, heads, norms, tables, positions, keys, values)

@@ -39,8 +39,6 @@ logger = logging.getLogger(__name__)
 
 _TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 3e-2}
 """Largest accepted ||difference|| / ||logits||; a wrong mask or position gives 0.05 and more."""
-_TRIAL_ERRORS = (TypeError, ValueError, RuntimeError, AttributeError, IndexError, KeyError, AssertionError)
-"""What model code raises if it does not support explicit positions, a ready mask, or our cache."""
 
 
 class TransformersEngine(ThreadedEngine):
@@ -150,7 +148,7 @@ def choose_decoder(module: PreTrainedModel) -> Decoder:
             try:
                 decoder = make_decoder()
                 gap = _disagreement(module, decoder)
-            except _TRIAL_ERRORS as error:
+            except Exception as error:  # model code that knows no ready mask or other caches, and compilers, raise many
                 why = f"a trial with a ragged cache failed ({type(error).__name__}: {first_line(error)})"
                 continue
             if gap <= _TOLERANCE[module.dtype]:

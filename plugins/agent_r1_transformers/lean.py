@@ -150,13 +150,13 @@ class LeanDecoder(SlotDecoder):
         rows, new = positions.shape
         span = int(mask.shape[-1])
         self._extend_tables()
-        if isinstance(self._kernels, Kernels) and new == 1:
+        if self._kernels is not None and new == 1:
             return partial(self._attend_by_kernel, self._kernels, positions[:, 0].contiguous(), trunk)
         trunk = trunk if trunk_pays(rows, trunk, span, positions.device) else 0
         return partial(self._attend, self._angles(positions), self._additive(mask, dtype), trunk)
 
     def _attend_by_kernel(
-        self, kernels: Kernels, positions: Tensor, trunk: int, index: int, layer: _Layer, x: Tensor
+        self, kernels: Kernels | Compiled, positions: Tensor, trunk: int, index: int, layer: _Layer, x: Tensor
     ) -> Tensor:
         norms = None
         if layer.query_norm is not None and layer.key_norm is not None:

@@ -11,6 +11,7 @@ from torch.nn.functional import rms_norm, scaled_dot_product_attention, silu
 
 from agent_r1_core import kernels
 from agent_r1_core.kernels import Norm, functions
+from agent_r1_core.kernels.compiled import Compiled
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +70,40 @@ def test_a_step_of_attention(width, heads, key_heads, normed, threads, compiled,
         torch.testing.assert_close(found[:, 0], torch.stack(expected), atol=2e-6, rtol=1e-5)
         torch.testing.assert_close(keys, expected_keys, atol=2e-6, rtol=1e-5, equal_nan=True)
         assert torch.equal(values, expected_values)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("parts", [1, 4])
+@pytest.mark.parametrize(
+    ("width", "heads", "key_heads", "normed"),
+    [(48, 4, 2, False), (64, 14, 2, True), (24, 6, 1, True), (8, 5, 1, False), (128, 40, 2, False)],
+)
+def test_a_gpu_attends_as_a_cpu_does(width, heads, key_heads, normed, parts, gpu, compiled, monkeypatch) -> None:
+    """Rows of 1, 2, 33, 640 and 700 places, whose keys one program reads or four; nothing else is written."""
+    if gpu != "cuda":
+        pytest.skip("Triton compiles for a GPU alone")
+    from agent_r1_core.kernels import decoding
+
+    monkeypatch.setattr(decoding, "_parts", lambda share: parts)
+    draw, positions = torch.Generator().manual_seed(width), torch.tensor([0, 1, 32, 639, 699])
+    held = torch.randn(2, 5, key_heads, 704, width, generator=draw)
+    for row, position in enumerate(positions):
+        held[:, row, :, position:] = torch.nan  # what another row left there
+    weights = torch.rand(2, width, generator=draw)
+    tables = torch.randn(2, 704, width // 2, generator=draw).repeat(1, 1, 2)
+    mixed = torch.randn(5, 1, (heads + 2 * key_heads) * width, generator=draw)
+    for dtype, tolerance in ((torch.float32, 1e-6), (torch.bfloat16, 8e-3)):
+        mixed, weights, tables, held = (one.to(dtype).float() for one in (mixed, weights, tables, held))
+        found = []
+        for attend, device, kind in ((compiled.attend, "cpu", torch.float32), (Compiled().attend, gpu, dtype)):
+            own = held.to(device, kind, copy=True)
+            norms = tuple(Norm(weight.to(device, kind), 1e-6) for weight in weights) if normed else None
+            given = [one.to(device, kind) for one in tables]
+            mixture = attend(mixed.to(device, kind), heads, norms, given, positions.to(device), *own, 0)
+            found.append((mixture.cpu().float(), own.cpu().float()))
+        for on_cpu, on_gpu in zip(*found, strict=True):
+            assert torch.equal(on_gpu.isnan(), on_cpu.isnan())
+            assert (on_gpu - on_cpu).nan_to_num().norm() <= tolerance * on_cpu.nan_to_num().norm()
 
 
 def test_norm_and_activation(compiled) -> None:
