@@ -1,5 +1,5 @@
 """Kernels: in C++ for float32 on a CPU, where the machine that computes can compile them; on a GPU those that torch's
-compiler makes; elsewhere torch's operations. One switch for both.
+compiler makes, and one for Triton; elsewhere torch's operations. One switch for both.
 
 Whoever has kernels for a computation has torch's operations for it, too, and asks `kernels` which to take.
 """
