@@ -54,21 +54,26 @@ class SlotDecoder(Decoder):
     cache: RowCache
     graphs: Graphs | None = None
     """What records steps that sample, and plays them again; None: nothing does."""
+    reads_own_places = False
+    """Whether each row of a step that samples reads its own places alone, so that no step depends on the span."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
 
     @abstractmethod
-    def forward(self, ids: Tensor, positions: Tensor, mask: Tensor, logits: bool, trunk: int) -> Tensor | None:
+    def forward(self, ids: Tensor, positions: Tensor, logits: bool, trunk: int) -> Tensor | None:
         """Run the model on [rows, new] ids at `positions`, after `cache.place`.
 
         Args:
             ids: [rows, new], padded on the right with id 0.
             positions: [rows, new].
-            mask: bool [rows, 1, new, span]: which places each new id may see.
             logits: whether to return the logits [rows, vocabulary] of the last column.
             trunk: number of first places that are the same in all rows; all new ids come after them.
         """
+
+    def seen(self, positions: Tensor) -> Tensor:
+        """Which places in use each new id may see, bool [rows, 1, new, span]."""
+        return torch.arange(self.cache.span, device=self._device) <= positions[:, None, :, None]
 
     def read(self, first: int, starts: Sequence[int], chunks: Sequence[Sequence[int]]) -> None:
         width = max(len(chunk) for chunk in chunks)
@@ -94,6 +99,7 @@ class SlotDecoder(Decoder):
         """Logits after the contexts, and what is sampled from them."""
         rows, span = rounded_rows(len(contexts)), rounded_span(max(len(context) for context in contexts))
         self.cache.reserve(rows, span)
+        span = self.cache.places if self.reads_own_places else span
         columns = [_last(contexts).double(), *([] if how is None else [how.numbers])]
         # Further rows write to slots of nobody, and what is sampled for them means nothing.
         given = on_device(pad(torch.cat(columns, 1), (0, 0, 0, rows - len(contexts))), self._device)
@@ -117,8 +123,7 @@ class SlotDecoder(Decoder):
         self, first: int, ids: Tensor, positions: Tensor, span: int, logits: bool, trunk: int = 0
     ) -> Tensor | None:
         self.cache.place(first, positions, span)
-        mask = torch.arange(span, device=self._device) <= positions[:, None, :, None]
-        return self.forward(ids, positions, mask, logits, trunk)
+        return self.forward(ids, positions, logits, trunk)
 
 
 def _last(contexts: Sequence[Sequence[int]]) -> Tensor:

@@ -67,7 +67,8 @@ class CachedDecoder(SlotDecoder):
         self._held = Cache(layers=[_SlotLayer(self.cache, layer) for layer in range(len(shapes))])
         self._additive = module.config._attn_implementation != "sdpa"
 
-    def forward(self, ids: Tensor, positions: Tensor, mask: Tensor, logits: bool, trunk: int) -> Tensor | None:
+    def forward(self, ids: Tensor, positions: Tensor, logits: bool, trunk: int) -> Tensor | None:
+        mask = self.seen(positions)
         if self._additive:
             lowest = torch.finfo(self._module.dtype).min
             mask = torch.zeros(mask.shape, dtype=self._module.dtype, device=mask.device).masked_fill_(~mask, lowest)

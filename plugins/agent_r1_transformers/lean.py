@@ -87,6 +87,7 @@ class LeanDecoder(SlotDecoder):
         """`packed`: hold the weights in oneDNN's layout as well; `kernels`: in place of torch's operations."""
         super().__init__(module.device)
         self._kernels = kernels
+        self.reads_own_places = kernels is not None
         self.cache = RowCache(shapes, module.dtype, module.device)
         model: Any = module.model
         self._embed = model.embed_tokens
@@ -119,9 +120,9 @@ class LeanDecoder(SlotDecoder):
                 linear.renew()
         self._head.renew()
 
-    def forward(self, ids: Tensor, positions: Tensor, mask: Tensor, logits: bool, trunk: int) -> Tensor | None:
+    def forward(self, ids: Tensor, positions: Tensor, logits: bool, trunk: int) -> Tensor | None:
         hidden, added = self._embed(ids), None
-        attend = self._attention(positions, mask, hidden.dtype, trunk)
+        attend = self._attention(positions, hidden.dtype, trunk)
         for index, layer in enumerate(self._layers):
             hidden, normed = self._add_norm(hidden, added, layer.norm)
             if index == len(self._layers) - 1 and not logits:
@@ -145,15 +146,14 @@ class LeanDecoder(SlotDecoder):
             return self._kernels.silu_mul(gate, up)
         return F.silu(gate) * up
 
-    def _attention(self, positions: Tensor, mask: Tensor, dtype: torch.dtype, trunk: int) -> _Attention:
+    def _attention(self, positions: Tensor, dtype: torch.dtype, trunk: int) -> _Attention:
         """What computes the attention of each layer, up to its output, in this pass."""
         rows, new = positions.shape
-        span = int(mask.shape[-1])
         self._extend_tables()
         if self._kernels is not None and new == 1:
             return partial(self._attend_by_kernel, self._kernels, positions[:, 0].contiguous(), trunk)
-        trunk = trunk if trunk_pays(rows, trunk, span, positions.device) else 0
-        return partial(self._attend, self._angles(positions), self._additive(mask, dtype), trunk)
+        trunk = trunk if trunk_pays(rows, trunk, self.cache.span, positions.device) else 0
+        return partial(self._attend, self._angles(positions), self._unseen(positions, dtype), trunk)
 
     def _attend_by_kernel(
         self, kernels: Kernels | Compiled, positions: Tensor, trunk: int, index: int, layer: _Layer, x: Tensor
@@ -164,9 +164,10 @@ class LeanDecoder(SlotDecoder):
         slots, tables = self.cache.slots(index), (self._cos, self._sin)
         return layer.out(kernels.attend(layer.qkv(x), self._heads, norms, tables, positions, *slots, trunk))
 
-    def _additive(self, mask: Tensor, dtype: torch.dtype) -> Tensor:
+    def _unseen(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
         """The mask as 0 and -inf for grouped heads, which become further query rows of their key head:
         [rows, 1, group * new, span]."""
+        mask = self.seen(positions)
         unseen = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
         return unseen.repeat(1, 1, self._heads // self._key_heads, 1)
 

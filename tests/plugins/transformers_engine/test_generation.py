@@ -160,10 +160,11 @@ class Played:
         return [held.data_ptr() for held in (*self.decoder.cache._held, self.decoder._cos)]
 
 
+@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("kind", LEAN)
-async def test_recorded_steps_sample_what_others_do(kind, model, serving, prompts, agree):
+async def test_recorded_steps_sample_what_others_do(kind, compiled, model, serving, prompts, agree):
     """Over several turns, in which rows come and go and the cache grows."""
-    async with serving(kind, compiled=False) as engine:
+    async with serving(kind, compiled=compiled) as engine:
         decoder = engine._worker.backend._batch._decoder
         record = Played(decoder)
         decoder.graphs = Graphs(record)
@@ -179,6 +180,18 @@ async def test_recorded_steps_sample_what_others_do(kind, model, serving, prompt
         steps = engine.statistics["steps"]
     assert record.plays > steps / 2
     assert record.recorded < steps / 5
+
+
+@pytest.mark.parametrize(("compiled", "recorded"), [(True, 1), (False, 3)])
+async def test_with_kernels_rows_of_all_lengths_share_a_recording(compiled, recorded, serving):
+    async with serving(compiled=compiled) as engine:
+        longest = make_request((1, 2, 3), 180, 0)
+        await engine.generate(longest)  # for which the cache grows
+        decoder = engine._worker.backend._batch._decoder
+        record = Played(decoder)
+        decoder.graphs = Graphs(record)
+        await engine.generate(longest)
+    assert record.recorded == recorded
 
 
 def refused(compute, given, out, first):
