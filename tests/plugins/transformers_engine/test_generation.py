@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import random
 import weakref
 
 import pytest
 import torch
-from agent_r1_transformers.engine import TransformersEngine, _disagreement
+from agent_r1_transformers.engine import TransformersEngine, _disagreement, choose_decoder
 from agent_r1_transformers.graphs import Graphs
 from agent_r1_transformers.hugging import layer_shapes
 from agent_r1_transformers.lean import LeanDecoder, attend_along_trunk
@@ -226,6 +227,16 @@ async def test_where_steps_cannot_be_recorded_they_are_computed(record, why, mod
 def test_the_formulas_that_a_gpu_compiles_give_the_same_logits(kind, model):
     module, _ = model(kind)
     assert 0 < _disagreement(module, LeanDecoder(module, layer_shapes(module), False, Compiled())) < 1e-5
+
+
+@pytest.mark.usefixtures("plain_formulas")
+def test_where_triton_is_missing_a_gpu_takes_torchs_operations(model, monkeypatch, caplog):
+    monkeypatch.setattr("agent_r1_transformers.engine.suited_kernels", lambda module, shapes: Compiled())
+    monkeypatch.setattr(Compiled, "attend", lambda *given: importlib.import_module("no_triton"))
+    decoder = choose_decoder(model("qwen2")[0])
+    assert isinstance(decoder, LeanDecoder)
+    assert decoder._kernels is None
+    assert "decoded in a slower way, because a trial with a ragged cache failed (ModuleNotFoundError" in caplog.text
 
 
 @pytest.mark.gpu
