@@ -31,7 +31,7 @@ def train(
         typer.Option(
             "--dry-run",
             help="Only print the resolved configuration, its plugins and an estimate of memory, "
-            "and see that packages and data files are there and how the first record of each reads.",
+            "and see that packages and data files are there and how these read.",
         ),
     ] = False,
     plugin: PluginFiles = None,

@@ -32,8 +32,8 @@ class TaskSource(Component):
         raise TypeError(f"task source {type(self).__name__} defines no load(); add one")
 
     def check_data(self) -> None:
-        """Raise what `load` would raise, as far as that shows at once: read the first record of a file, and download
-        nothing. `agent-r1 train --dry-run` calls it.
+        """Raise what `load` would raise, as far as that shows within seconds: read a small file, or the first record
+        of a large one, and download nothing. `agent-r1 train --dry-run` calls it.
 
         Raises:
             TaskError: as `load`.

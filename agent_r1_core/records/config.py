@@ -18,6 +18,9 @@ from agent_r1_core.errors import TaskError
 from agent_r1_core.opening import DOCUMENT
 from agent_r1_core.records.files import NOTHING_NAMED, READERS, read_places, stream_records
 
+_SMALL = 2**23
+"""Bytes of a file or folder whose tasks are made within seconds."""
+
 
 @dataclass(frozen=True)
 class Record:
@@ -82,6 +85,13 @@ class RecordsConfig(ComponentConfig):
             return records[self.offset : stop]
         chosen = random.Random(f"{self.seed}/records").sample(range(self.offset, len(records)), self.size)
         return [records[place] for place in sorted(chosen)]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether all of it is read within seconds: a file or folder of at most 8 MiB."""
+        path = Path(self.path or "")
+        files = path.rglob("*") if path.is_dir() else [path]
+        return self.path is not None and sum(file.stat().st_size for file in files if file.is_file()) <= _SMALL
 
     def first(self, usable: Callable[[Record], bool] = lambda _: True) -> Record | None:
         """The first record behind the offset, read alone; None where that takes long: from the hub, a folder, or a

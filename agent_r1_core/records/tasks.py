@@ -61,13 +61,14 @@ class RecordTasks(TaskSource, ABC):
         return list(tasks.values())
 
     def check_data(self) -> None:
-        """Read the first record of a file.
+        """Load a file or folder of at most 8 MiB; read the first record of a larger file.
 
         Raises:
             TaskError: as `load`.
         """
-        record = self.config.first(self.usable)
-        if record is not None:
+        if self.config.is_small:
+            self.load()
+        elif (record := self.config.first(self.usable)) is not None:
             self.task(record)
 
     @cached_property

@@ -126,18 +126,18 @@ def test_missing_data_files_are_an_error_already(
 
 
 GOOD = '{"question": "2 + 2?", "answer": 4}\n'
-BROKEN = "a line that only training reads\n"
+BROKEN = "a line that is no record\n"
 TABLE = {"name": "table", "path": "rows.jsonl", "prompt": "question", "answers": "answer"}
 
 
 @pytest.mark.parametrize(
     ("rows", "keys", "why"),
     [
-        (GOOD + BROKEN, {}, ""),
-        (BROKEN + GOOD + BROKEN, {}, "line 1 of {}/rows.jsonl is not JSON"),
+        (GOOD + GOOD, {}, ""),
+        (GOOD + BROKEN, {}, "line 2 of {}/rows.jsonl is not JSON"),
+        (GOOD, {"tasks.train.size": 2}, "{}/rows.jsonl holds 1 records but offset=0 and size=2 was asked for"),
         (GOOD, {"tasks.train.answers": "solution"}, "line 1 of {}/rows.jsonl has no column 'solution'"),
         (GOOD, {"tasks.eval": {**TABLE, "prompt": "asked"}}, "line 1 of {}/rows.jsonl has no column 'asked'"),
-        ("{}\n" + GOOD + BROKEN, {"tasks.train.offset": 1}, ""),
         (GOOD, {"tasks.train.offset": 1}, "{}/rows.jsonl holds 1 records but offset=1 was asked for"),
         ("", {}, "{}/rows.jsonl holds no record"),
         ("{}", {"tasks.train": {"name": "gsm8k", "path": "rows.jsonl"}}, "line 1 of {}/rows.jsonl has no text"),
@@ -145,7 +145,7 @@ TABLE = {"name": "table", "path": "rows.jsonl", "prompt": "question", "answers":
         (GOOD, {"tools": [{"name": "wiki_search", "corpus": "pages.jsonl"}]}, "{}/pages.jsonl holds no record"),
     ],
 )
-def test_the_first_record_is_read_as_training_reads_it(
+def test_records_are_read_as_training_reads_them(
     agent_r1: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: str, keys: dict[str, Any], why: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -158,6 +158,31 @@ def test_the_first_record_is_read_as_training_reads_it(
     if why:
         assert why.format(tmp_path) in dry.stderr
         assert agent_r1("train", "default", *texts).stderr.endswith(dry.stderr), "training says the same"
+
+
+def test_of_a_folder_the_split_is_read(agent_r1: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/train.jsonl").write_text(GOOD)
+    table = {**TABLE, "path": str(tmp_path / "data")}
+    assert agent_r1("train", "default", f"tasks.train={json.dumps(table)}", "--dry-run").exit_code == 0
+    of_test = "tasks.train=" + json.dumps({**table, "split": "test"})
+    dry, trained = (agent_r1("train", "default", of_test, *options) for options in (["--dry-run"], []))
+    assert "(split test): Unknown split" in dry.stderr.splitlines()[-1]
+    assert dry.stderr.splitlines()[-1] == trained.stderr.splitlines()[-1], "training says the same"
+
+
+@pytest.mark.parametrize(("rows", "why"), [("{}\n" + GOOD + BROKEN, ""), (GOOD + BROKEN, "line 2 of")])
+def test_of_a_large_file_the_first_record_is_read(
+    agent_r1: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: str, why: str
+) -> None:
+    monkeypatch.setattr("agent_r1_core.records.config._SMALL", len(BROKEN))
+    (tmp_path / "rows.jsonl").write_text(rows)
+    table = json.dumps({**TABLE, "path": str(tmp_path / "rows.jsonl"), "offset": 1})
+    dry = agent_r1("train", "default", f"tasks.train={table}", "--dry-run")
+    assert dry.exit_code == (1 if why else 0), dry.stderr
+    assert why in dry.stderr
 
 
 def test_packages_of_extras_that_are_missing_are_an_error_already(
