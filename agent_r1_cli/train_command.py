@@ -86,13 +86,14 @@ def _show(resolved: ResolvedConfig) -> None:
     unavailable = resolved.unavailable.get("distributed")  # a cluster may be planned where there is none
     resolved.check_available(unused=("distributed",))
     resolved.check_data()
+    memory = estimate_memory(resolved)
     text = resolved.yaml()
     print(shown(text) if sys.stdout.isatty() else text, end="")  # files and pipes get it exactly
     for note in (*resolved.warnings, *resolved.notes, *filter(None, (unavailable, _too_long(resolved)))):
         say(f"note: {note}")
     used = sorted({plugin.name for plugin in resolved.registry.plugins if plugin.status == "ok"})
     say(f"plugins: {', '.join(used)}")
-    for line in estimate_memory(resolved):
+    for line in memory:
         say(line)
 
 

@@ -5,7 +5,7 @@ root are the parameters of the largest layer and of all that is outside the laye
 
     weights, gradients, two AdamW moments   16 N / L, twice with a critic        float32
         with LoRA                           (4 N + 16 rank sides) / L            sides of all layers' matrices
-    reference                               4 N / L                              with LoRA a named one alone
+    reference                               4 N / L                              N of a named one, with LoRA that alone
     with `cpu_offload` all of these         in main memory                       and L = 1 is like L > 1
     L > 1: gathered while computing         2 W layer + 4 root                   a layer, the next; all networks' roots
            gradients before they are shared (W + 4) layer + 4 root
@@ -71,7 +71,8 @@ class LearnerLoad:
     recompute: Recomputation = "none"
     """`model.gradient_checkpointing`."""
     critic: bool = False
-    reference: bool = False
+    reference: int = 0
+    """Parameters of the role `reference` where it has weights of its own."""
     rank: int | None = None
     """`model.lora.rank`: of adapters of every matrix, an upper bound where `target_modules` names some; None: the
     policy learns in full."""
@@ -108,7 +109,7 @@ class LearnerLoad:
         size, shared = self.size, f", a share of 1/{self.ranks}" if self.ranks > 1 else ""
         policy = size.parameters if self.rank is None else self.rank * size.sides
         trained = policy + (size.parameters if self.critic else 0)
-        frozen = size.parameters * (self.reference + (self.rank is not None))
+        frozen = self.reference + (0 if self.rank is None else size.parameters)
         whose = "the reference's" if self.rank is None else "the frozen model's"
         state, kept = 4 * _FLOAT32 * trained / self.ranks, _FLOAT32 * frozen / self.ranks
         learns = f"weights, gradients and optimiser of {trained / 1e6:.1f} M trained parameters{shared}"
@@ -233,10 +234,12 @@ def estimate_memory(resolved: ResolvedConfig) -> list[str]:
     Downloads nothing: a hub model that is not in the hub's cache has no estimate.
 
     Raises:
-        ModelError: the name is a folder that holds no model, or one whose configuration cannot be read.
+        ModelError: a name is a folder that holds no model, or one whose configuration cannot be read.
     """
     name = resolved.config.model.name
     source = find_local_model(name)
+    teacher = resolved.make("algorithm", resolved.config.algorithm).reference_model()
+    unknown = [] if teacher is None or ModelSize.of_model(teacher) else [teacher]
     if source is None or not (source.folder / "config.json").is_file():
         return [
             f"memory: no estimate, since no model {name} is here; training downloads the one of that name from the hub"
@@ -245,7 +248,7 @@ def estimate_memory(resolved: ResolvedConfig) -> list[str]:
     if size is None:
         return ["memory: no estimate for this model (its weights are not safetensors, or its shape is unusual)"]
     here, away = _frozen_models(resolved)
-    missing = [f"memory: without the frozen model {one}, whose size nothing here tells" for one in away]
+    missing = [f"memory: without the frozen model {one}, whose size nothing here tells" for one in away + unknown]
     return [*memory_plan(resolved, size, here).lines(), *missing]
 
 
@@ -271,7 +274,9 @@ def memory_plan(resolved: ResolvedConfig, size: ModelSize, frozen: Sequence[Mode
     config, distributed = resolved.config, resolved.config.distributed
     workers = max(distributed.rollout_workers, 1)
     algorithm = resolved.make("algorithm", config.algorithm)
-    roles = algorithm.roles()
+    roles, teacher = algorithm.roles(), algorithm.reference_model()
+    own = size if config.model.lora is None else None
+    reference = own if teacher is None else ModelSize.of_model(teacher)
     width = 2 if config.model.dtype == "bfloat16" else 4
     engine, played = config.engine.config, config.training.tasks_per_step * config.training.samples_per_task
     cache = getattr(engine, "kv_cache_memory", None)
@@ -282,7 +287,7 @@ def memory_plan(resolved: ResolvedConfig, size: ModelSize, frozen: Sequence[Mode
         width=width,
         recompute=config.model.gradient_checkpointing,
         critic="critic" in roles,
-        reference="reference" in roles and (config.model.lora is None or algorithm.reference_model() is not None),
+        reference=reference.parameters if reference and "reference" in roles else 0,
         rank=None if config.model.lora is None else config.model.lora.rank,
         offload=config.training.cpu_offload,
     )

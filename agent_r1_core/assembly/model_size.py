@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from agent_r1_core.assembly.model_source import model_shape
+from agent_r1_core.assembly.model_source import find_local_model, model_shape
 from agent_r1_core.opening import check_regular
 
 _LAYER_NAME = re.compile(r"^.*?\.\d+\.")
@@ -37,6 +37,18 @@ class ModelSize:
     heads: int
     kv_heads: int
     head_size: int
+
+    @classmethod
+    def of_model(cls, name: str) -> ModelSize | None:
+        """As `of_folder`, of the model that `model.name` would name; None also where it is not on this machine.
+
+        Raises:
+            ModelError, RunError: as `find_local_model`.
+        """
+        source = find_local_model(name)
+        if source is None or not (source.folder / "config.json").is_file():
+            return None
+        return cls.of_folder(source.folder)
 
     @classmethod
     def of_folder(cls, folder: Path) -> ModelSize | None:

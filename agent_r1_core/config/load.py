@@ -90,8 +90,8 @@ class ResolvedConfig:
         """Raise what task sources and tools would raise about their data, as far as that shows within seconds.
 
         Raises:
-            TaskError: files or folders are not there that the components will read, one line each; or what
-                one holds is not what a task source or a tool reads.
+            TaskError: files or folders are not there that the components will read, one line each; or what one
+                holds is not what a task source or a tool reads.
             ComponentLoadError: the constructor of one raises.
         """
         if self.missing:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent_r1_core.config.monitor_checks import UNWEIGHED, idle_monitors
 from agent_r1_core.config.reward_checks import check_asked_policy, check_process_rewards
+from agent_r1_core.errors import ConfigError
 from agent_r1_core.plugins.validation import Key
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ def _algorithm(setup: Setup) -> None:
     """Report training options that this algorithm does not use, and those that contradict it."""
     block, training = setup.block("algorithm"), setup.config.training
     algorithm = block.cls(block.config)
+    try:
+        algorithm.reference_model()
+    except ConfigError as error:
+        setup.problems.add_text(str(error))
     if "critic" not in algorithm.roles():
         for option in ("critic_lr", "critic_warmup"):
             setup.idle(("training", option), f"the algorithm {block.name} has no critic")

@@ -84,6 +84,20 @@ def test_what_training_would_refuse_of_the_model_is_told(succeed: Invoke) -> Non
     ) in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("teacher", "why"),
+    [("null", "distillation has no teacher"), ("./gone", "'./gone' is neither a Hugging Face folder")],
+)
+def test_a_teacher_that_is_missing_is_an_error_already(
+    agent_r1: Invoke, tmp_path: Path, teacher: str, why: str
+) -> None:
+    keys = (f"algorithm={{name: distillation, teacher: {teacher}}}", f"run.dir={tmp_path / 'runs'}")
+    dry = agent_r1("train", "default", *keys, "--dry-run")
+    assert dry.stdout == ""
+    assert why in dry.stderr
+    assert agent_r1("train", "default", *keys).stderr.endswith(dry.stderr), "training says the same"
+
+
 def test_a_component_that_this_machine_cannot_run_is_an_error_already(
     agent_r1: Invoke, succeed: Invoke, tmp_path: Path
 ) -> None:

@@ -28,6 +28,7 @@ from agent_r1_core.assembly.model_size import ModelSize
 from agent_r1_core.assembly.model_source import BUNDLED
 from agent_r1_core.config import load_config
 from agent_r1_core.contracts.training import LoraSettings, Recomputation
+from agent_r1_core.errors import ModelError
 from agent_r1_core.learning.lora import add_lora
 from agent_r1_core.learning.recomputation import recompute as choose_recomputation
 
@@ -80,7 +81,7 @@ def test_the_counts_of_a_folder_are_those_of_the_loaded_model(
 
 
 def test_one_process_holds_everything_whole() -> None:
-    assert by_name(LearnerLoad(SIZE, tokens=8, reference=True)) == {
+    assert by_name(LearnerLoad(SIZE, tokens=8, reference=SIZE.parameters)) == {
         "weights, gradients": 16_000,
         "the reference's": 4_000,
         "the weights": 2_000,
@@ -113,7 +114,7 @@ def test_adapters_learn_above_a_frozen_model(model: nn.Module, size: ModelSize) 
 
 
 def test_ranks_share_the_state_and_gather_what_they_compute_with() -> None:
-    assert by_name(LearnerLoad(SIZE, tokens=8, ranks=4, critic=True, reference=True)) == {
+    assert by_name(LearnerLoad(SIZE, tokens=8, ranks=4, critic=True, reference=SIZE.parameters)) == {
         "weights, gradients": 8_000,
         "the reference's": 1_000,
         "two layers": 2 * 2 * 200 + 2 * 4 * 400,
@@ -124,9 +125,9 @@ def test_ranks_share_the_state_and_gather_what_they_compute_with() -> None:
 
 
 def test_what_is_off_loaded_is_in_main_memory_and_not_on_the_device() -> None:
-    device = by_name(LearnerLoad(SIZE, tokens=8, ranks=4, critic=True, reference=True))
+    device = by_name(LearnerLoad(SIZE, tokens=8, ranks=4, critic=True, reference=SIZE.parameters))
     state = {name: device.pop(name) for name in ("weights, gradients", "the reference's")}
-    load = LearnerLoad(SIZE, tokens=8, ranks=4, critic=True, reference=True, offload=True)
+    load = LearnerLoad(SIZE, tokens=8, ranks=4, critic=True, reference=SIZE.parameters, offload=True)
     assert by_name(load) == device
     assert {" ".join(use.what.split()[:2]): use.bytes for use in load.kept()} == state
     alone = by_name(LearnerLoad(SIZE, tokens=8, offload=True))
@@ -188,7 +189,7 @@ def test_the_gpus_of_a_worker_share_its_weights_and_its_heads() -> None:
 
 
 def test_roles_on_one_device_take_turns_or_add_up() -> None:
-    learner, worker = LearnerLoad(SIZE, 80, reference=True).uses(), RolloutLoad(SIZE, 6, 50).uses()
+    learner, worker = LearnerLoad(SIZE, 80, reference=SIZE.parameters).uses(), RolloutLoad(SIZE, 6, 50).uses()
     assert peak(learner, worker, turns=False) == total(learner) + total(worker)
     assert peak(learner, worker, turns=True) == total(learner)
     large = RolloutLoad(SIZE, 6, 10**7).uses()
@@ -243,7 +244,7 @@ def test_a_recipe_says_what_each_role_holds(size: ModelSize) -> None:
     resolved = load_config("default", ["algorithm={name: ppo, kl_coef: 0.1}", "model.dtype=bfloat16"])
     plan = memory_plan(resolved, size)
     assert plan == MemoryPlan(
-        LearnerLoad(size, tokens=4096, width=2, critic=True, reference=True),
+        LearnerLoad(size, tokens=4096, width=2, critic=True, reference=size.parameters),
         RolloutLoad(size, episodes=128, tokens=1024, width=2),
     )
     lines = estimate_memory(resolved)
@@ -253,6 +254,22 @@ def test_a_recipe_says_what_each_role_holds(size: ModelSize) -> None:
     lora = memory_plan(load_config("default", ["model.lora.rank=4", "algorithm.kl_coef=0.1"]), size)
     assert lora.learner.rank == 4
     assert not lora.learner.reference, "the model below the adapters is the reference"
+
+
+def test_a_teacher_has_its_own_size_and_a_missing_one_is_refused(size: ModelSize) -> None:
+    asked = "algorithm={name: distillation, teacher: tiny-worlds}"
+    other = ModelSize.of_model("tiny-worlds")
+    assert other is not None
+    assert other.parameters != size.parameters
+    for adapters in ("null", "{rank: 4}"):
+        plan = memory_plan(load_config("default", [asked, f"model.lora={adapters}"]), size)
+        assert plan.learner.reference == other.parameters
+    away = load_config("default", [asked.replace("tiny-worlds", "nobody/nothing")])
+    assert estimate_memory(away)[-1] == "memory: without the frozen model nobody/nothing, whose size nothing here tells"
+    for policy in ("tiny", "nobody/nothing"):
+        nothing = load_config("default", [asked.replace("tiny-worlds", "./nothing"), f"model.name={policy}"])
+        with pytest.raises(ModelError, match="nothing' is neither a Hugging Face folder"):
+            estimate_memory(nothing)
 
 
 def test_a_frozen_model_is_counted_once_beside_the_policy(size: ModelSize) -> None:
