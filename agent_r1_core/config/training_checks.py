@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import product
+from math import inf
+from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.config.monitor_checks import UNWEIGHED, idle_monitors
 from agent_r1_core.config.reward_checks import check_asked_policy, check_process_rewards
 from agent_r1_core.errors import ConfigError
-from agent_r1_core.plugins.validation import Key
+from agent_r1_core.plugins.validation import Key, key_text
 
 if TYPE_CHECKING:
     from agent_r1_core.config.checks import Setup
+    from agent_r1_core.config.components import ResolvedBlock
     from agent_r1_core.contracts.algorithm import Algorithm
 
 _CORRECTION: Key = ("training", "staleness_correction")
@@ -28,7 +31,9 @@ def check_training(setup: Setup) -> None:
     _algorithm(setup)
     _amounts(setup)
     _warn(setup)
-    _warn_of_other_tasks(setup)
+    if setup.config.evaluation.happens:
+        _warn_of_other_tasks(setup)
+        _warn_of_shared_tasks(setup)
 
 
 def _algorithm(setup: Setup) -> None:
@@ -228,10 +233,8 @@ def _amounts(setup: Setup) -> None:
         text = f"must be at most {episodes}, the episodes of a step, not {training.minibatches}"
         setup.problems.add(("training", "minibatches"), text)
     for option in ("warmup_steps", "critic_warmup"):
-        if getattr(training, option) >= training.steps:
-            text = (
-                f"is {getattr(training, option)} and must be below training.steps={training.steps}; change one of them"
-            )
+        if (steps := getattr(training, option)) >= training.steps:
+            text = f"is {steps} and must be below training.steps={training.steps}; change one of them"
             setup.problems.add(("training", option), text)
             return
     if training.warmup_steps + training.critic_warmup >= training.steps:
@@ -267,8 +270,30 @@ def _warn_of_other_tasks(setup: Setup) -> None:
     trained, scored = (
         {block.name for block in blocks.values() if block is not None} for blocks in (tasks.train_sets, tasks.eval_sets)
     )
-    if setup.config.evaluation.happens and set(given) == {"train"} and scored and not trained & scored:
+    if set(given) == {"train"} and scored and not trained & scored:
         setup.warnings.append(
             f"training takes tasks of {', '.join(sorted(trained))} ({given['train']}), and evaluations still those of "
             f"{', '.join(sorted(scored))}, as the recipe says; set tasks.eval, too"
         )
+
+
+def _warn_of_shared_tasks(setup: Setup) -> None:
+    """Warn where an evaluation set has tasks that are trained on, unless a recipe of the package says so by itself."""
+    written = any(key[0] == "tasks" and source.user for key, source in setup.problems.draft.sources.items())
+    sets = [(block, *_rows(block)) for block in setup.blocks if block.kind == "tasks"]
+    for (one, source, start, end), (other, same, first, last) in product(sets, sets):
+        shared = source == same and start < last and first < end
+        if written and shared and (one.key[1], other.key[1]) == ("train", "eval"):
+            setup.warnings.append(
+                f"{key_text(other.key)} has tasks of {key_text(one.key)}: the scores are likely too high; give one of "
+                "them another file or split, or other records by size and offset"
+            )
+
+
+def _rows(block: ResolvedBlock) -> tuple[Any, float, float]:
+    """What a task source reads, and where those of its records begin and end that it takes in their order."""
+    options = block.config.model_dump()
+    if options.get("sample") != "first":
+        return (block.name, options), 0, inf
+    start, size = options.pop("offset", 0), options.pop("size", None)
+    return (block.name, options), start, inf if size is None else start + size

@@ -262,3 +262,23 @@ def test_evaluations_of_other_tasks_than_those_that_were_named_for_training_are_
         "of miniwiki, as the recipe says; set tasks.eval, too"
     ]
     assert told() == told(train, scored) == told("tasks.train={name: miniwiki}") == told(train, "tasks.eval=null") == []
+
+
+@pytest.mark.parametrize(
+    ("train", "scored", "shared"),
+    [
+        ("{name: gsm8k, path: a.jsonl}", "{name: gsm8k, path: a.jsonl}", True),
+        ("{name: gsm8k, path: a.jsonl, size: 9}", "{name: gsm8k, path: a.jsonl, offset: 8, size: 5}", True),
+        ("{name: gsm8k, path: a.jsonl, size: 9}", "{name: gsm8k, path: a.jsonl, offset: 9}", False),
+        ("{name: gsm8k, path: a.jsonl}", "{name: gsm8k, path: b.jsonl}", False),
+        ("{name: gsm8k, path: a.jsonl}", "{name: qa, path: a.jsonl}", False),
+        ("{name: miniwiki, seed: 3}", "{name: miniwiki, seed: 3}", True),
+        ("{name: miniwiki, size: 9}", "{name: miniwiki, size: 8}", False),
+    ],
+)
+def test_an_evaluation_on_tasks_that_are_trained_on_is_warned_about(train: str, scored: str, shared: bool) -> None:
+    keys = [f"tasks.train={{other: {{name: arithmetic}}, mine: {train}}}", f"tasks.eval={scored}"]
+    warnings = load_config("default", keys).warnings
+    assert shared == any("tasks.eval has tasks of tasks.train.mine: the scores are likely" in one for one in warnings)
+    silent = load_config("default", [keys[0], "evaluation={every: 0, at_start: false, at_end: false}"]).warnings
+    assert not any("has tasks of" in one for one in silent)
