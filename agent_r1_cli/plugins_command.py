@@ -56,7 +56,8 @@ def doctor(
 ) -> None:
     """Check every plugin.
 
-    Imports each component and names what is wrong with it; the exit code is 1 if anything is.
+    Imports each component and names what is wrong with it; the exit code is 1 if anything is. A plugin is limited where
+    one of its components cannot be used here with its default options.
     """
     registry = find_plugins(plugin, disable_plugin, anew=True)
     own = ctx.find_root().command.commands  # type: ignore[attr-defined]
@@ -110,7 +111,9 @@ def _hidden(registry: Registry, plugin: PluginRecord, own: Container[str]) -> li
 
 
 def _rows(plugin: PluginRecord, findings: Findings) -> list[tuple[str, str, str, str]]:
-    status = "wrong" if plugin.status == "ok" and findings.problems else str(plugin.status)
+    status = str(plugin.status)
+    if status == "ok" and (findings.problems or findings.unavailable):
+        status = "wrong" if findings.problems else "limited"
     count = len(plugin.components)
     texts = findings.problems or findings.unavailable
     texts = texts or [plugin.reason or f"{count} name{'' if count == 1 else 's'} checked"]

@@ -121,7 +121,7 @@ class LoadedComponent:
 class Findings:
     problems: list[str]
     unavailable: list[str]
-    """Which components of a sound plugin this machine cannot run, and why."""
+    """Which components of a sound plugin cannot be used on this machine with their default options, and why."""
 
 
 _COMPARED = {"distribution": "distribution", "version": "version", "file_hash": "file hash"}

@@ -115,7 +115,8 @@ def test_a_component_that_this_machine_cannot_run_is_an_error_already(
         assemble(resolved)
     resolved.check_available(unused=["trackers"])
     doctor = succeed("plugins", "doctor", "-p", plugin)
-    assert "tracker 'radio' cannot be used here: there is no antenna; plug one in" in " ".join(doctor.stdout.split())
+    row = f"radio {plugin} limited tracker 'radio' cannot be used here: there is no antenna; plug one in"
+    assert row in " ".join(doctor.stdout.split())
 
 
 def test_missing_data_files_are_an_error_already(
