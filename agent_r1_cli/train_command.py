@@ -89,7 +89,7 @@ def _show(resolved: ResolvedConfig) -> None:
     memory = estimate_memory(resolved)
     text = resolved.yaml()
     print(shown(text) if sys.stdout.isatty() else text, end="")  # files and pipes get it exactly
-    for note in (*resolved.warnings, *resolved.notes, *filter(None, (unavailable, _too_long(resolved)))):
+    for note in (*resolved.warnings, *resolved.notes, *filter(None, [unavailable]), *_about_model(resolved)):
         say(f"note: {note}")
     used = sorted({plugin.name for plugin in resolved.registry.plugins if plugin.status == "ok"})
     say(f"plugins: {', '.join(used)}")
@@ -97,16 +97,16 @@ def _show(resolved: ResolvedConfig) -> None:
         say(line)
 
 
-def _too_long(resolved: ResolvedConfig) -> str | None:
-    """Why training would refuse the model, where that is on this machine."""
+def _about_model(resolved: ResolvedConfig) -> list[str]:
+    """What training would say of the model, where that is on this machine: why it refuses it, what it hardly does."""
     from agent_r1_core.assembly.model_source import find_local_model, too_few_positions
 
     name = resolved.config.model.name
     source = find_local_model(name)
     if source is None or not (source.folder / "config.json").is_file():
-        return None
+        return []
     problem = too_few_positions(name, source.folder, resolved.config.env.config.max_tokens)
-    return problem and f"training will refuse this: {problem}"
+    return [*([f"training will refuse this: {problem}"] if problem else []), *source.unknown_tools(resolved)]
 
 
 def _finish(run: Run, resolved: ResolvedConfig) -> None:

@@ -32,7 +32,6 @@ from agent_r1_core.assembly.task_sets import (
 )
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.tool import Tool
-from agent_r1_core.contracts.toolset import Toolset
 from agent_r1_core.errors import ConfigError, ModelError
 from agent_r1_core.rollout import Measurer
 from agent_r1_core.work import working
@@ -162,9 +161,7 @@ def assemble(
     resolved.check_available(() if learning else ("algorithm", "trackers", *unused_sets(config, names)))
     blueprint = _blueprint(resolved, checkpoint, learning, site, note)
     resolved, source = blueprint.resolved, blueprint.model
-    loaded = [resolved.registry.load("tool", block.name) for block in config.tools]
-    tools = [tool.record.canonical for tool in loaded if not issubclass(tool.cls, Toolset)]
-    for sentence in source.unknown_tools(tools) if checkpoint is None else ():
+    for sentence in source.unknown_tools(resolved) if checkpoint is None else ():
         note(sentence)
     if not learning:
         note(f"policy: {source.describe()}")

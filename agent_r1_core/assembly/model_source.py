@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.assembly.gguf_model import GgufModel, open_gguf
+from agent_r1_core.contracts.toolset import Toolset
 from agent_r1_core.errors import ModelError, NotOpened
 from agent_r1_core.models import download
 from agent_r1_core.opening import check_regular, read_json
@@ -21,6 +22,7 @@ from agent_r1_core.runs.lock import FileLock
 from agent_r1_core.runs.run import Run
 
 if TYPE_CHECKING:
+    from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.trajectory import Task
 
 BUNDLED = Path(__file__).resolve().parent.parent / "bundled"
@@ -68,9 +70,11 @@ class ModelSource:
         about = {"folder": str(self.folder), "origin": self.origin, "run": self.run and str(self.run), "chosen": policy}
         return about if self.gguf is None else {**about, "file": str(self.gguf.file), "sha256": self.gguf.sha256}
 
-    def unknown_tools(self, tools: Sequence[str]) -> list[str]:
+    def unknown_tools(self, resolved: ResolvedConfig) -> list[str]:
         """One sentence if a bundled model is given tools with which it was not made: it knows no language in which it
         could read what they are for."""
+        loaded = [resolved.registry.load("tool", block.name) for block in resolved.config.tools]
+        tools = [tool.record.canonical for tool in loaded if not issubclass(tool.cls, Toolset)]
         known = _TOOLS.get(self.folder.name, ()) if self.origin == "bundled" else tools
         unknown = [tool for tool in tools if tool not in known]
         if not unknown:

@@ -76,7 +76,12 @@ def test_a_model_on_the_hub_is_not_downloaded_for_it(succeed: Invoke, monkeypatc
     assert "memory: no estimate, since no model nobody/nothing is here" in done.stderr
 
 
-def test_what_training_would_refuse_of_the_model_is_told(succeed: Invoke) -> None:
+def test_what_training_would_say_of_the_model_is_told(succeed: Invoke) -> None:
+    done = succeed("train", "--dry-run", "model.name=tiny-worlds")
+    assert (
+        "note: the bundled model tiny-worlds was made with no tool and knows no other, so it will hardly call "
+        "wiki_search; set model.name"
+    ) in done.stderr
     done = succeed("train", "--dry-run", "env.max_tokens=9999")
     assert (
         "note: training will refuse this: env.max_tokens is 9999, but the model tiny reads at most 2048 tokens; set "

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_r1_core.assembly.model_source import BUNDLED, find_local_model, find_model
+from agent_r1_core.config import load_config
 from agent_r1_core.errors import ModelError, NotOpened, RunError
 from agent_r1_core.opening import DOCUMENT
 from agent_r1_core.runs.run import Run
@@ -14,17 +15,17 @@ from agent_r1_core.testing import tiny_model_folder
 
 def test_every_bundled_model_says_which_tools_it_does_not_know() -> None:
     for folder in (path for path in BUNDLED.iterdir() if (path / "config.json").is_file()):
-        (note,) = find_model(folder.name).unknown_tools(["wiki_search", "dice"])
+        (note,) = find_model(folder.name).unknown_tools(load_config("default", ["tools=[wiki_search, python]"]))
         made_with = "the tools calculator and wiki_search" if folder.name == "tiny" else "no tool"
         assert note.startswith(f"the bundled model {folder.name} was made with {made_with} and knows no other, so it")
-        assert note.partition("call ")[2].startswith("dice;" if folder.name == "tiny" else "wiki_search, dice;")
-    assert find_model("tiny").unknown_tools(["calculator", "wiki_search"]) == []
+        assert note.partition("call ")[2].startswith("python;" if folder.name == "tiny" else "wiki_search, python;")
+    assert find_model("tiny").unknown_tools(load_config("default", ["tools=[calculator, wiki_search]"])) == []
 
 
 def test_a_folder_in_hugging_face_format_is_taken_as_it_is_and_may_know_any_tool(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     source = find_model(str(tmp_path))
-    assert (source.folder, source.unknown_tools(["dice"])) == (tmp_path, [])
+    assert (source.folder, source.unknown_tools(load_config("default", ["tools=[python]"]))) == (tmp_path, [])
 
 
 def test_weights_that_were_cut_off_are_named_before_anything_loads_them(tmp_path: Path) -> None:
