@@ -1,8 +1,8 @@
 """Decoding steps as CUDA graphs: recorded for a number of rows, and a span where it matters, and played by one launch.
 
 A step of few rows launches a dozen kernels a layer, some forty where all are torch's, which takes a CPU several times
-as long as computing them takes a GPU. A graph reads and writes the memory that it was recorded with, so that a cache that moves voids all graphs; and
-its sizes are fixed, so rows and spans are rounded up until few graphs serve all.
+as long as computing them takes a GPU. A graph reads and writes the memory that it was recorded with, so that a cache
+that moves voids all graphs; and its sizes are fixed, so rows and spans are rounded up until few graphs serve all.
 """
 
 from __future__ import annotations
