@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.assembly.assembly import Assembly, assemble
 from agent_r1_core.assembly.site import HERE, Site
-from agent_r1_core.errors import ConfigError, TaskError
+from agent_r1_core.errors import ConfigError, EpisodeError, TaskError
 from agent_r1_core.evaluation.baselines import BASELINES, BaselineName, SilentTool, search_and_ask
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.listener import Listener, episode_counter
@@ -107,7 +107,8 @@ async def evaluate_tasks(
         on_episode: Called as each episode ends, failed ones included.
 
     Raises:
-        TaskError: there are no tasks, or none of their episodes finished.
+        TaskError: there are no tasks.
+        EpisodeError: none of their episodes finished.
     """
     if not prepared.tasks:
         raise TaskError("there are no tasks to evaluate on; set tasks.eval to a source that has some")
@@ -132,7 +133,7 @@ async def evaluate_tasks(
             declared=scores.declared,
         )
     except ValueError as error:
-        raise TaskError(str(error)) from error
+        raise EpisodeError(str(error)) from error
     return Evaluation(result, {set_name: played}, episodes)
 
 
@@ -158,7 +159,8 @@ async def evaluate_sets(
         samples: episodes per task.
 
     Raises:
-        TaskError: a set has no tasks, or none of its episodes finished.
+        TaskError: a set has no tasks.
+        EpisodeError: none of the episodes of a set finished.
     """
     config = assembly.config
     total = samples * sum(len(question_set.tasks) for question_set in prepared.values())

@@ -113,7 +113,14 @@ MONITORS: tuple[Monitor, ...] = (
         metric.UPDATE_SKIPPED_NONFINITE,
         AtLeast(threshold=1, steps=1),
         "a gradient, advantage or reward was not finite, and that update was skipped",
-        f"{_LOWER_RATE}, model.dtype=float32, or a look at the rewards",
+        f"{_LOWER_RATE}, model.dtype=float32, or a look at the rewards and the algorithm's loss",
+    ),
+    Monitor(
+        "zero_update",
+        metric.UPDATE_SKIPPED_ZERO,
+        AtLeast(threshold=1, steps=3),
+        "step after step an update was left out because its gradient was zero",
+        "rewards that differ within a group, or a look at the algorithm's advantages and loss",
     ),
     Monitor(
         "kl_reference",

@@ -32,7 +32,6 @@ from agent_r1_core.training.supply import Collected, Supply
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.assembly import Assembly
-    from agent_r1_core.evaluation.report import EvaluationResult
     from agent_r1_core.health.rule import MeasuredFall
     from agent_r1_core.runs.run import Run
     from agent_r1_core.trajectory import Group, Trajectory
@@ -90,7 +89,8 @@ class Trainer:
         trainer saves a checkpoint.
 
         Raises:
-            EpisodeError: all episodes of the first step, or of two consecutive steps, failed permanently.
+            EpisodeError: all episodes of the first step, of two consecutive steps, or of the evaluation before the
+                first one, failed permanently.
         """
         config = self.assembly.config
         resumed_at = (self.done or -1) if self.resumed else None
@@ -191,7 +191,7 @@ class Trainer:
         await rollouts.write(self.run.trajectory_file(step), step, episodes, update.numbers)
         if self._evaluation_due(step):
             evaluating = time.perf_counter()
-            metrics |= (await self._evaluate(step)).to_metrics()
+            metrics |= await self._evaluate(step)
             metrics[metric.TIME_EVALUATION] = time.perf_counter() - evaluating
         metrics[metric.TIME_STEP] = seconds = time.perf_counter() - started
         metrics[metric.TIME_LEARNER_WAITS] = (seconds - metrics[metric.TIME_UPDATE]) / seconds
@@ -241,14 +241,23 @@ class Trainer:
         for alarm in alarms:
             self.listener.note(alarm.note())
 
-    async def _evaluate(self, step: int) -> EvaluationResult:
-        evaluation = await evaluate_sets(self.assembly, self.listener, in_training(self.assembly, step))
+    async def _evaluate(self, step: int) -> dict[str, float]:
+        """The scores after a step, as metrics. An evaluation without a finished episode has none; what was learned by
+        then is worth more than it, so that training goes on."""
+        try:
+            evaluation = await evaluate_sets(self.assembly, self.listener, in_training(self.assembly, step))
+        except EpisodeError as error:
+            if step == 0:
+                raise
+            self.listener.note(f"the evaluation after step {step} has no scores: {error}")
+            return {}
         result = evaluation.result
         await record_evaluation(self.assembly, self.run, f"step_{step:06d}", evaluation, result.to_json(), step)
+        metrics = result.to_metrics()
         if step == 0:
-            self.trackers.log(0, result.to_metrics(), [])
+            self.trackers.log(0, metrics, [])
         self.listener.evaluation(step, result)
-        return result
+        return metrics
 
     async def _checkpoint(self) -> None:
         """Begin to save the last recorded step, unless a second interruption came between the next step's update and

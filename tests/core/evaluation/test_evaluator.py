@@ -11,7 +11,7 @@ from stage import Stage, questions
 
 from agent_r1_core.contracts.tasks import Passage
 from agent_r1_core.contracts.tool import ToolContext, tool
-from agent_r1_core.errors import EngineError, TaskError
+from agent_r1_core.errors import EngineError, EpisodeError, TaskError
 from agent_r1_core.evaluation.baselines import BASELINES, REASON_AND_ACT, SilentTool, passages_text
 from agent_r1_core.evaluation.evaluator import Prepared, evaluate_tasks
 from agent_r1_core.testing import Cue, ScriptedPolicy
@@ -66,7 +66,7 @@ def test_a_sampled_evaluation_states_its_temperature_and_pass_at_k() -> None:
 def test_no_tasks_and_no_finished_episode_are_named() -> None:
     with pytest.raises(TaskError, match=r"set tasks\.eval"):
         evaluated([])
-    with pytest.raises(TaskError, match="finished: EngineError: no simulator"):
+    with pytest.raises(EpisodeError, match="finished: EngineError: no simulator"):
         evaluated(TASKS[2:])
 
 

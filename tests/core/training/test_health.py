@@ -5,11 +5,42 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_run import Notes, run_once
+from small_run import PLUGIN, Notes, overrides, run_once
 
-from agent_r1_core import Run
+from agent_r1_core import Run, train
 from agent_r1_core.testing import tiny_model_folder
 
+BROKEN = '''
+"""Advantages of zero, and a reward that breaks on sums in words, which evaluations ask."""
+from agent_r1_core import AlgorithmSpec, EpisodeError, RewardFn, RewardSpec, hookimpl
+from agent_r1_core.learning.batch import Advantages
+from agent_r1_grpo.grpo import GRPO
+
+AGENT_R1_PLUGIN_API = 1
+
+
+class Nothing(GRPO):
+    def advantages(self, batch):
+        found = super().advantages(batch)
+        return Advantages(0 * found.advantages)
+
+
+class Lost(RewardFn):
+    def score(self, trajectory):
+        if trajectory.task.id.startswith("steps"):
+            raise EpisodeError("the scorer is gone")
+        return 1.0
+
+
+@hookimpl
+def register_rewards():
+    return [RewardSpec("lost", ":Lost", "breaks in evaluations")]
+
+
+@hookimpl
+def register_algorithms():
+    return [AlgorithmSpec("nothing", ":Nothing", "teaches nothing")]
+'''
 HEALTH = "{early_stop: true, group_std: {threshold: 0.6, steps: 2}}"
 
 
@@ -100,3 +131,25 @@ EXTRA = ("health/information", "health/retrieval", "time/health")
 
 def timeless(line: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in line.items() if not name.startswith("time/") and "per_second" not in name}
+
+
+def test_what_neither_learns_nor_is_scored_says_both_and_keeps_its_steps(home: Path) -> None:
+    """A training whose every update is zero is not healthy; evaluations that nobody finishes cost no step."""
+    (home / "broken.py").write_text(BROKEN)
+    changed = {
+        "algorithm": "nothing",
+        "rewards": "[vowels, lost]",
+        "tasks__eval": "{name: arithmetic, wording: words, split: eval, size: 2}",
+        "run__name": "broken",
+        "checkpoint": "{best: null}",
+        **{"evaluation__at_start": "false", "training__max_retries": 0, "training__minibatches": 1},
+    }
+    notes = Notes()
+    run = train("default", overrides(home, 3, **changed), plugins=[PLUGIN, home / "broken.py"], listener=notes)
+    assert len(run.metrics()) == 3
+    assert run.model.is_dir()
+    for step in (2, 3):
+        assert f"the evaluation after step {step} has no scores: no episode of the evaluation finished" in str(
+            notes.said
+        )
+    assert "zero_update" in {alarm.monitor for alarm in run.alarms()}
