@@ -35,11 +35,13 @@ class Secrets:
     """The values of some environment variables."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Read them; a ConfigError where one is not set."""
+        """Read them; a ConfigError where one is not set, or empty."""
         self.values = {name: os.environ.get(name, "") for name in names}
         missing = sorted(name for name, value in self.values.items() if not value)
         if missing:
-            raise ConfigError(f"the environment variable {missing[0]}, which the recipe names, is not set; set it")
+            raise ConfigError(
+                f"the environment variable {missing[0]}, which the recipe names, is not set or empty; set it"
+            )
 
     def fill(self, text: str) -> str:
         """The text with values in place of `${NAME}`."""

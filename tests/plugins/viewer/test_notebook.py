@@ -48,6 +48,7 @@ def test_curves_in_a_terminal_have_their_range_and_a_name_that_is_none_gets_thos
     assert lines[0] == "own/metric  small   ▁▁▁  1, 1 in step 3"
     assert lines[1] == "own/metric  small   not recorded"
     assert lines[2] == "reward/mean  small  ▁ █  0.5 to 2, 2 in step 3"
+    assert repr(plot(str(other.path), "own/metric", "reward/mean", others=[small.path])).splitlines() == lines
     with pytest.raises(RunError, match=r"^run small has no metric 'reward/meen'; near it are reward/mean"):
         plot(small, "reward/mean", "reward/meen")
     with pytest.raises(RunError, match=r"^run small has no metric 'OWN'; near it are own/metric$"):
@@ -57,6 +58,8 @@ def test_curves_in_a_terminal_have_their_range_and_a_name_that_is_none_gets_thos
             plot(empty)
         with pytest.raises(RunError, match=r"^run empty has no episodes yet"):
             show(empty)
+    with pytest.raises(RunError, match="no run"):
+        plot(small, others=[tmp_path / "none"])
 
 
 def test_an_episode_in_a_terminal_is_its_text_and_nothing_that_acts(small: Run) -> None:
