@@ -136,11 +136,12 @@ def test_a_saved_policy_can_be_loaded_by_anybody_and_comes_back_bit_for_bit(tmp_
     AutoModelForCausalLM.from_pretrained(tmp_path / "saved")
 
 
-def test_a_folder_can_be_written_in_bfloat16(tmp_path: Path) -> None:
+def test_weights_can_be_written_and_given_in_bfloat16(tmp_path: Path) -> None:
     policy = Policy.load(tiny_model_folder(tmp_path / "model"))
-    policy.save(tmp_path / "half", dtype="bfloat16")
-    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "half", dtype="auto")
+    policy.save(tmp_path / "of a" / "run", dtype="bfloat16")
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "of a" / "run", dtype="auto")
     assert next(loaded.parameters()).dtype == torch.bfloat16
+    assert {tensor.dtype for _, tensor in policy.each_weight("bfloat16")} == {torch.bfloat16}
     assert {tensor.dtype for tensor in policy.weights().values()} == {torch.float32}
 
 
@@ -214,9 +215,9 @@ def test_every_rank_drops_others_and_the_first_what_one_alone_drops() -> None:
     for begin in ((3, 1), (3, 1, 0), (3, 1, 1), (3, 1, 2)):
         seed = DropoutSeed()
         seed.begin(*begin)
-        masks.append(AdapterDropout(0.5, 0, seed)(torch.ones(50)).tolist())
-    assert masks[0] == masks[1]
-    assert len({tuple(mask) for mask in masks}) == 3
+        masks += [AdapterDropout(0.5, layer, seed)(torch.ones(50)).tolist() for layer in (0, 1)]
+    assert masks[:2] == masks[2:4]
+    assert len({tuple(mask) for mask in masks}) == 6, "and so does every layer"
 
 
 def test_dropout_of_adapters_keeps_the_mean() -> None:
