@@ -54,6 +54,17 @@ def test_in_bfloat16_either_way_is_as_exact_as_its_numbers(kept: int, monkeypatc
         assert relative_difference(one, other) < 0.01
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_models_own_scale_of_scores_is_kept(packed: bool) -> None:
+    """Also in ordinary passes of a wrapped model."""
+    draw = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(1, heads, 9, 8, generator=draw) for heads in (4, 2, 2))
+    module, spans = SimpleNamespace(num_key_value_groups=2, is_causal=True), (Span(9, ()),) if packed else None
+    found, _ = packed_attention(module, query, key, value, None, scaling=0.05, spans=spans)  # type: ignore[arg-type]
+    expected = by_the_book(query * 0.05 * 8**0.5, key, value, None)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
 def by_the_book(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, window: int | None) -> torch.Tensor:
     """softmax(QK' / sqrt(d)) V under the causal mask, [1, tokens, heads, width]."""
     key, value = key.repeat_interleave(2, 1), value.repeat_interleave(2, 1)

@@ -6,12 +6,15 @@ import random
 from collections.abc import Sequence
 
 import pytest
+import torch
 from batches import batch_of
 
 from agent_r1_core.learning.batch import Batch
-from agent_r1_core.learning.packing import PrefixForest, deal, micro_batches, pack, passes
+from agent_r1_core.learning.critic import Critic
+from agent_r1_core.learning.packing import PrefixForest, deal, idle, micro_batches, pack, passes
+from agent_r1_core.learning.policy import Policy
 from agent_r1_core.learning.ranks import ONE_RANK
-from agent_r1_core.testing import make_task, make_trajectory, random_group
+from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_model
 from agent_r1_core.trajectory import Group
 
 TWO_TURNS = (((1, 2, 3), (4, 5)), ((6, 7), (8, 9, 10)))
@@ -125,6 +128,25 @@ def test_groups_stay_whole_and_ranks_end_together(batch: Batch, share: bool) -> 
 def test_the_order_of_rows_does_not_matter_and_equal_groups_go_to_the_first_ranks() -> None:
     batch = Batch.from_groups([random_group(0, 2), random_group(0, 2)])
     assert deal(batch, [3, 1, 2, 0], True, 4) == [[1, 0], [3, 2], [], []]
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_what_begins_alike_is_computed_once_unless_nothing_is_shared(share: bool) -> None:
+    batch = batch_of(*(make_trajectory((((1, 2, 3), (sample,)),), sample=sample) for sample in (7, 8, 9)))
+    packed = pack(batch, range(3), share)
+    assert packed.ids.tolist() == [1, 2, 3, 7, 1, 2, 3, 8, 1, 2, 3, 9]
+    assert packed.tree.ids[packed.place].tolist() == packed.ids.tolist()
+    assert len(packed.tree.ids) == (6 if share else 12)
+
+
+def test_a_rank_that_waits_for_others_computes_a_token_and_adds_nothing_to_a_gradient(batch: Batch) -> None:
+    packed, policy = idle(batch), Policy(tiny_model())
+    nothing = torch.zeros(0, dtype=torch.long)
+    assert len(packed.tree.ids) == 1
+    assert packed.rows.tolist() == []
+    outputs = policy.logprobs(packed, nothing).logprobs, Critic(policy).values(packed, nothing)
+    torch.cat(outputs).sum().backward()
+    assert not any(parameter.grad.any() for parameter in policy.parameters())
 
 
 def test_a_rank_on_its_own_keeps_the_micro_batches_as_they_are(batch: Batch) -> None:

@@ -40,6 +40,12 @@ def test_whitening_equal_numbers_gives_exact_zeros() -> None:
     assert not whiten(torch.full((1, 1), 5.0), mask[:, :1]).any()
 
 
+def test_whitening_leaves_a_tiny_spread_tiny() -> None:
+    """Of 1e-4 the variance is 5e-9, less than what is added to it."""
+    found = whiten(torch.tensor([[0.0, 1e-4]]), torch.ones(1, 2, dtype=torch.bool))
+    assert found.tolist() == [pytest.approx([-5e-5 / 1.5e-8**0.5, 5e-5 / 1.5e-8**0.5])]
+
+
 def test_explained_variance_of_a_perfect_and_of_a_constant_critic() -> None:
     mask = torch.ones(1, 4, dtype=torch.bool)
     targets = torch.tensor([[0.0, 1.0, 0.0, 1.0]])

@@ -31,6 +31,11 @@ SHAPE = {
 CONFIGS: dict[str, tuple[Any, dict[str, Any]]] = {
     "llama": (LlamaConfig, {"num_attention_heads": 4, "num_key_value_heads": 4}),
     "qwen2": (Qwen2Config, {"num_attention_heads": 4, "num_key_value_heads": 2}),
+    "qwen2 with windows": (
+        Qwen2Config,
+        {"num_attention_heads": 4, "num_key_value_heads": 2}
+        | {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 1},
+    ),
     "qwen3": (Qwen3Config, {"num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 24}),
 }
 
