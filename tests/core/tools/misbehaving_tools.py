@@ -80,6 +80,13 @@ def die() -> str:
 
 
 @tool
+def chatty() -> str:
+    """Print something."""
+    print("I look it up", flush=True)
+    return "done"
+
+
+@tool
 def whoami(context: ToolContext) -> dict[str, Any]:
     """Say who is served."""
     context.state["calls"] = context.state.get("calls", 0) + 1
@@ -170,6 +177,13 @@ class Closed(Tool):
 
     def open(self, resources: ToolResources) -> None:
         raise OSError("the disk is full")
+
+
+class Dying(Tool):
+    """A tool whose process does not survive its opening."""
+
+    def open(self, resources: ToolResources) -> None:
+        os._exit(3)
 
 
 class Orderly(Tool):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from agent_r1_core.errors import ToolError, raised_at
 from agent_r1_core.tools import calling, threads
 from agent_r1_core.tools.calling import call_within
 from agent_r1_core.tools.process_state import SharedProcess
-from agent_r1_core.tools.threads import CallTimeout, Lane, ThreadPool
+from agent_r1_core.tools.threads import CallTimeout, Lane, ThreadPool, TooManyLeft
 
 
 def call(function: Callable[[], Any], timeout: float | None = 60.0) -> Any:
@@ -216,3 +217,46 @@ def test_a_higher_recursion_limit_lasts_as_long_as_any_call_and_a_lower_one_ends
         assert sys.getrecursionlimit() == before
     finally:
         sys.setrecursionlimit(before)
+
+
+def test_a_timer_that_a_call_leaves_running_is_stopped_and_an_earlier_one_is_not() -> None:
+    process = SharedProcess()
+    try:
+        signal.setitimer(signal.ITIMER_PROF, 3600)
+        process.begin("sleepy")
+        signal.setitimer(signal.ITIMER_VIRTUAL, 3600)
+        process.returned("sleepy")
+        assert signal.getitimer(signal.ITIMER_VIRTUAL)[0] == 0
+        assert signal.getitimer(signal.ITIMER_PROF)[0] > 0
+        process.end()
+    finally:
+        for timer in (signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+            signal.setitimer(timer, 0)
+
+
+def test_handlers_of_signals_that_change_while_no_tool_runs_on_the_loop_stay() -> None:
+    """Also after several tools ran at once."""
+    process, before = SharedProcess(), signal.getsignal(signal.SIGTERM)
+    handlers: list[Any] = [lambda number, frame: None for _ in range(2)]
+    try:
+        for handler in handlers:
+            signal.signal(signal.SIGTERM, handler)
+            for _ in range(2):
+                process.begin_on_loop()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            for _ in range(2):
+                process.end_on_loop("rude")
+            assert signal.getsignal(signal.SIGTERM) is handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+async def test_a_call_that_was_given_up_and_goes_on_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("MOST_LEFT", 1), ("LEFT_SECONDS", 0.0)):
+        monkeypatch.setattr(threads, name, value)
+    release, pool = threading.Event(), ThreadPool(1)
+    with pytest.raises(CallTimeout):
+        await pool.run(release.wait, timeout=0.02, name="tool lookup")
+    with pytest.raises(TooManyLeft, match="most of them of tool lookup; make it end by itself"):
+        await pool.wait_for_room()
+    release.set()

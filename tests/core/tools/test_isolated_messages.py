@@ -1,9 +1,12 @@
-"""What a message may take is known before it is read."""
+"""What a message may take is known before it is read, and of what is no reply to the call nothing is."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,11 +14,15 @@ import pytest
 from agent_r1_core.contracts.json_text import MOST_DEPTH, longest_json
 from agent_r1_core.tools.isolated_messages import (
     ALL_MEMORY,
+    HEADER,
+    ID_BYTES,
     MOST_MEMORY,
     check_size,
     decode,
+    frame,
     share_of_memory,
 )
+from agent_r1_core.tools.isolated_process import OUT_OF_TURN, Connection
 
 EMOJI = b"\\ud83d\\ude00"
 SHAPES = {
@@ -87,3 +94,31 @@ def test_what_stands_in_a_text_neither_nests_nor_counts(text: str) -> None:
     body = json.dumps({"set": {text: text}}).encode()
     value: Any = decode(body, len(body) * 6 + 4 * 80)
     assert value == {"set": {text: text}}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        lambda call: frame(bytes(ID_BYTES), b"{}"),
+        lambda call: frame(call, b"{}") + b"more",
+        lambda call: HEADER.pack(call, longest_json(MOST_MEMORY) + 1),
+    ],
+    ids=["of another call", "and more", "too long"],
+)
+async def test_what_is_no_reply_to_the_call_breaks_the_connection(reply: Callable[[bytes], bytes]) -> None:
+    broken, loop, (here, there) = list[str](), asyncio.get_running_loop(), socket.socketpair()
+    connection = Connection(MOST_MEMORY, lambda: broken.append(connection.broken))
+    await loop.create_unix_connection(lambda: connection, sock=here)
+    with there:
+        there.setblocking(False)
+        for answer in (lambda call: frame(call, b"[1]"), reply):
+            asked = asyncio.ensure_future(connection.exchange(b"{}", 60.0))
+            call, length = HEADER.unpack_from(message := await loop.sock_recv(there, 1000))
+            assert message[HEADER.size :] == b"{}"
+            assert length == 2
+            await loop.sock_sendall(there, answer(call))
+            if answer is not reply:
+                assert await asked == b"[1]"
+        with pytest.raises(RuntimeError, match=OUT_OF_TURN):
+            await asked
+    assert broken == [OUT_OF_TURN]

@@ -23,11 +23,12 @@ import bad_tools
 import misbehaving_tools as tools
 import pytest
 
-from agent_r1_core import Passage, Task, ToolCall, ToolContext, ToolResources, tool
+from agent_r1_core import Passage, Task, Tool, ToolCall, ToolContext, ToolResources, tool
 from agent_r1_core.contracts.tool import ToolLimits
 from agent_r1_core.errors import ConfigError, ToolError
 from agent_r1_core.metrics.rollouts import SCALE
 from agent_r1_core.plugins import Registry
+from agent_r1_core.runs.call_log import CallLog, unfinished_calls
 from agent_r1_core.tools import isolated
 from agent_r1_core.tools.corpus_files import CorpusFiles
 from agent_r1_core.tools.threads import CallTimeout
@@ -121,6 +122,42 @@ def test_a_tool_that_cannot_be_opened_says_why():
     for isolation in ("thread", "process"):
         with pytest.raises(ToolError, match=r"closed cannot be opened: OSError: the disk is full \(.+.py, line \d+\)"):
             run(ToolRunner({"closed": closed}, isolation={"closed": isolation}))
+
+
+def test_a_tool_whose_process_dies_while_it_is_opened_is_named():
+    with pytest.raises(ToolError, match=r"^tool Dying cannot be opened: its process died; check its open\(\)"):
+        run(ToolRunner(made("Dying"), isolation={"Dying": "process"}))
+
+
+def test_what_a_tool_prints_in_its_process_goes_to_standard_error(capfd):
+    """What a command writes to standard output may be read by another program."""
+    (result,) = run(ToolRunner(made("chatty"), isolation={"chatty": "process"}), ("chatty", {}))
+    assert result.text == "done"
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "I look it up" in err
+
+
+def test_the_log_of_calls_names_those_under_way(tmp_path):
+    class Looking(Tool):
+        """Reads the log."""
+
+        def run(self, arguments: Any, context: ToolContext) -> Any:
+            return str(unfinished_calls(tmp_path))
+
+    class LookingLater(Looking):
+        async def run(self, arguments: Any, context: ToolContext) -> Any:
+            await asyncio.sleep(0)
+            return super().run(arguments, context)
+
+    log = CallLog(tmp_path)
+    for looking in (Looking(), LookingLater()):
+        looking.name = "looking"
+        runner = ToolRunner({"looking": looking})
+        runner.log_calls(log)
+        (result,) = run(runner, ("looking", {}), each=context(turn=3))
+        assert "while calls of tools ran in it: looking (episode episode, turn 3); if a tool ended it" in result.text
+        assert unfinished_calls(tmp_path) is None
 
 
 def test_a_process_keeps_tools_apart():
