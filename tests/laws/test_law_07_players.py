@@ -3,6 +3,7 @@ trajectory of its own, with the ids that were sampled for it, and its own reward
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -126,6 +127,18 @@ def test_of_a_frozen_model_nothing_is_kept_and_it_always_samples() -> None:
     assert {request.sampling.temperature for heard in own.heard.values() for request, _ in heard} == {0.0}
     assert len({request.seed for request in asked}) == 8
     assert not own.heard.keys() & frozen.heard.keys(), "an engine that keeps caches would mix them up"
+
+
+def test_what_is_shown_at_the_end_is_read_by_who_acted_last() -> None:
+    class Told(Duel):
+        def step(self, action: Action) -> Step:
+            step = super().step(action)
+            return replace(step, observation=self._to("It is over.")) if step.terminated else step
+
+    (first, second) = stage(duel=Told).play(questions(1)).trajectories
+    assert [[message["content"] for message in one.closing] for one in (first, second)] == [[], ["It is over."]]
+    read = [TOKENIZER.decode(one.segments[0].ids) for one in (first, second)]
+    assert ["It is over." in text for text in read] == [False, True]
 
 
 def test_a_budget_ends_the_game_for_both_and_nobody_bootstraps() -> None:

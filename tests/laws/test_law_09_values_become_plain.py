@@ -240,6 +240,12 @@ def test_of_a_sly_class_the_stored_value_counts(made: type[World]) -> None:
     assert '"note": "a note"' in row["turns"]
 
 
+def test_a_request_may_be_for_a_single_token() -> None:
+    result = play(lambda: asking(RequestOptions(max_new_tokens=1)))
+    (one,) = (group.trajectories[0] for group in result.groups if group.task.id == "q0")
+    assert [turn.tokens for turn in one.turns] == [3, 1]
+
+
 def test_no_number_of_an_environment_ends_the_rollout() -> None:
     """The mean of numbers whose sum is infinite is theirs; what no float holds is in no metric."""
     odd = iter([10**400, math.inf, math.nan])

@@ -16,7 +16,19 @@ from bad_tools import hang, lookup
 from misbehaving_tools import whoami
 from stage import BOTH_MODES, TOKENIZER, Right, Stage, call, questions
 
-from agent_r1_core import Action, EndStatus, Generation, Observation, Request, RewardFn, Sampling, Step, Task, ToolEnv
+from agent_r1_core import (
+    Action,
+    EndStatus,
+    EnvConfig,
+    Generation,
+    Observation,
+    Request,
+    RewardFn,
+    Sampling,
+    Step,
+    Task,
+    ToolEnv,
+)
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutSettings, WeightedReward
 from agent_r1_core.testing import Cue, ScriptedPolicy, tiny_tokenizer
@@ -188,13 +200,47 @@ def test_a_limit_outside_the_world_bootstraps_from_where_values_are_read() -> No
     assert (result.metrics["episode/success"], result.metrics["env/ticks"]) == (1.0, 1.5)
 
 
-def test_an_environment_gets_the_tools_and_random_numbers_of_its_own_seed() -> None:
+def test_what_a_withdrawn_turn_says_is_of_the_turn_before_it() -> None:
+    class Withdrawing(World):
+        """The second action is none of the agent's."""
+
+        def step(self, action: Action) -> Step:
+            step = super().step(action)
+            step.truncated, step.withdrawn, step.terminated = False, self.count == 2, self.count == 3
+            return step
+
+    (one,) = stage_of(Withdrawing).play(questions(1)).trajectories
+    assert [turn.observation[0]["content"] for turn in one.turns] == ["Where was Name0 born?", "tick 2"]
+    assert [(turn.reward, turn.rewards["env"], turn.success) for turn in one.turns] == [
+        (0.5, 0.5, True),
+        (0.25, 0.25, False),
+    ]
+    assert [turn.info for turn in one.turns] == [{"ticks": 2}, {"ticks": 3}]
+    assert "tick 1" not in TOKENIZER.decode(one.segments[0].ids)
+
+
+def test_a_world_that_hangs_is_counted() -> None:
+    release = threading.Event()
+
+    class Hangs(World):
+        def step(self, action: Action) -> Any:
+            release.wait(20)
+
+    config = EnvConfig(timeout=0.2)
+    stage = Stage(ScriptedPolicy(["go"]), make_env=lambda services: Hangs(config, services), max_retries=0)
+    result = stage.play(questions(2))
+    release.set()
+    assert result.metrics["rollout/hung"] == 2
+
+
+def test_an_environment_gets_the_tools_a_decoder_and_random_numbers_of_its_own_seed() -> None:
     class Looking(World):
         """A world that shows what it was given."""
 
         def reset(self, task: Task) -> Observation:
             self.task, self.count = task, 0
-            shown = f"{sorted(self.services.tools)} {self.services.call_tools is not None} {self.services.rng.random()}"
+            called, read = self.services.call_tools is not None, self.services.decode(TOKENIZER.encode("é<answer>"))
+            shown = f"{sorted(self.services.tools)} {called} {read} {self.services.rng.random()}"
             return Observation([{"role": "user", "content": shown}])
 
     def shown(**settings: Any) -> list[str]:
@@ -202,7 +248,7 @@ def test_an_environment_gets_the_tools_and_random_numbers_of_its_own_seed() -> N
         return [one.turns[0].observation[0]["content"] for one in result.trajectories]
 
     first = shown()
-    assert all(text.startswith("['hang', 'lookup'] True ") for text in first)
+    assert all(text.startswith("['hang', 'lookup'] True é<answer> 0.") for text in first)
     assert len(set(first)) == 6
     assert first == shown()
     assert not set(first) & set(shown(seed=1))
@@ -229,6 +275,7 @@ def test_a_turn_says_which_weights_sampled_it_and_a_group_whether_it_mixes() -> 
 
     result = Stage(Updated(SEARCH), [lookup()], max_retries=0).play(questions(3))
     assert [group.versions for group in result.groups] == [{7}, {7, 8}]
+    assert result.metrics["rollout/mixed_groups"] == 1
     (one,) = result.groups[1].trajectories
     first, second = one.turns
     assert first.versions == ((7, first.tokens),)

@@ -85,6 +85,14 @@ def test_a_kept_game_is_left_out_of_the_game_with_its_seed_alone() -> None:
     assert "A wall, at 6." in first
 
 
+@pytest.mark.parametrize(("most", "count"), [(None, 3), (2, 2), (9, 3)])
+def test_examples_say_how_many_of_them_stand_before_a_task(most: int | None, count: int) -> None:
+    examples = Examples("walks.jsonl", tuple(map(walked, range(3))), most)
+    facts = examples.to_json()
+    assert (facts["file"], facts["conversations"], facts["before_a_task"]) == ("walks.jsonl", 3, count)
+    assert f"{count} of the 3 conversations in walks.jsonl" in examples.describe()
+
+
 def test_examples_count_towards_the_budget() -> None:
     examples = Examples("walks.jsonl", (walked(7), walked(8)))
     episode = play(Corridor, examples, max_tokens=150)

@@ -11,11 +11,22 @@ import pytest
 from agent_r1_tool_formats.hermes import Hermes
 from stage import TOKENIZER
 
-from agent_r1_core import EnvConfig, EnvServices, ToolEnv
+from agent_r1_core import (
+    EnvConfig,
+    EnvServices,
+    Task,
+    Tool,
+    ToolArguments,
+    ToolCall,
+    ToolContext,
+    ToolEnv,
+    ToolResources,
+)
 from agent_r1_core.errors import EpisodeError
 from agent_r1_core.rollout.settings import RolloutSettings
-from agent_r1_core.rollout.world import ToolTexts, World
+from agent_r1_core.rollout.world import EpisodeTools, ToolTexts, World
 from agent_r1_core.tools.threads import ThreadPool
+from agent_r1_core.tools.tool_runner import ToolRunner
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -64,3 +75,34 @@ def test_every_environment_shows_the_schemas_of_its_own_tools() -> None:
         assert f'"default": {said}' in text
     assert texts.describe([]) == ([], "")
     assert ToolTexts(TOKENIZER, None).describe(switch(1)) == (switch(1), "")
+
+
+async def test_calls_of_a_tool_that_holds_something_for_an_episode_take_turns_until_it_is_released() -> None:
+    noted: list[str] = []
+
+    class Session(Tool):
+        name = "session"
+
+        class Arguments(ToolArguments):
+            said: str
+
+        async def run(self, arguments: Arguments, context: ToolContext) -> str:
+            noted.append(f"{context.episode} begins {arguments.said}")
+            await asyncio.sleep(0)
+            noted.append(f"{context.episode} ends {arguments.said}")
+            return arguments.said
+
+        def release(self, context: ToolContext) -> None:
+            noted.append(f"{context.episode} is over")
+
+    runner = ToolRunner({"session": Session()})
+    await runner.start(ToolResources(""))
+    try:
+        tools = EpisodeTools(runner, "e1", Task("t", "?"), 1)
+        results = await tools([ToolCall("session", {"said": said}) for said in "ab"])
+        await tools.release()
+        await EpisodeTools(runner, "e2", Task("t", "?"), 1).release()
+    finally:
+        await runner.close()
+    assert [result.text for result in results] == ["a", "b"]
+    assert noted == ["e1 begins a", "e1 ends a", "e1 begins b", "e1 ends b", "e1 is over"]

@@ -153,6 +153,21 @@ def test_a_summary_is_an_action_that_no_environment_sees_and_with_the_task_begin
     assert "Seen so far: 2." not in read(one, 6), "the second summary takes the place of the first"
 
 
+def test_what_ends_an_action_does_not_end_a_summary() -> None:
+    class Stopped(Walk):
+        def stop_strings(self) -> Sequence[str]:
+            return ("</go>",)
+
+    asked: list[tuple[bool, Sequence[str]]] = []
+
+    def script(cue: Any) -> str:
+        asked.append((PROMPT in cue.prompt, cue.request.stop_strings))
+        return words(cue)
+
+    episode(Summary(Summary.Config(turns=2)), script, world=Stopped)
+    assert asked == [(False, ("</go>",))] * 2 + [(True, ()), (False, ("</go>",)), (False, ("</go>",))] + asked[5:]
+
+
 def test_a_long_context_is_summed_up_in_time_and_an_episode_without_room_for_its_summary_truncated() -> None:
     one = episode(Summary(Summary.Config(max_tokens=200, summary_tokens=60)), words, max_tokens=600)
     assert one.status is EndStatus.TERMINATED
