@@ -48,6 +48,8 @@ class Commands:
         """`train ppo-0`, `eval ppo-0`, ..."""
         self.told = io.StringIO()
         """What the last run showed."""
+        self.evaluates = False
+        """Whether a training ends with an evaluation."""
         self.failing: dict[str, BaseException] = {}
         """What a command raises, by the same text."""
 
@@ -61,6 +63,8 @@ class Commands:
         if command[0] == "train":
             with Run.create(run.parent, run.name, {}, []) as trained:
                 trained.write_model(lambda folder: None)
+            if self.evaluates:
+                self._evaluated(run)
             return f"run: {run}"
         return json.dumps({"file": str(self._evaluated(run))})
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -115,6 +117,22 @@ def test_recipes_must_fit_the_table_row_by_row(matrix: Make, store: Store) -> No
         store.open(matrix("table3", overrides=(too_few,)), resume=True)
 
 
+def test_a_shape_is_scored_by_the_last_evaluation_of_its_training(
+    matrix: Make, store: Store, run: RunMatrix, commands: Any
+) -> None:
+    shapes, commands.evaluates = matrix("shaping", rows=("lake-16x4", "lake-5_turns_of_2")), True
+    commands.scores = {"lake-16x4-0": (0.75,), "lake-5_turns_of_2-0": (0.25,)}
+    assert run(shapes) == {}
+    assert commands.ran == ["train lake-16x4-0", "train lake-5_turns_of_2-0"]
+    scores: dict[str, float] = {}
+    for cell in shapes.cells():
+        record = store.record(cell)
+        assert record is not None
+        assert record.seconds >= 0
+        scores[cell.row.name] = store.result(record).recorded.metrics["exact_match"].mean
+    assert scores == {"lake-16x4": 0.75, "lake-5_turns_of_2": 0.25}
+
+
 def test_shapes_of_rollouts_differ_in_what_their_titles_say_and_in_no_budget(matrix: Make) -> None:
     shapes = matrix("shaping")
     found: dict[str, tuple[int, int, int]] = {}
@@ -192,3 +210,11 @@ def test_a_command_runs_in_a_process_whose_log_says_what_it_does_and_why_it_fail
     with pytest.raises(RunError, match=rf"nothing-there.*\(see {log}\)$"):
         execute(["compare", str(tmp_path / "nothing-there")], log)
     assert log.read_text().splitlines()[0] == seen[0] == "$ agent-r1 --version"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a cell ends by itself")
+def test_a_command_ends_when_the_matrix_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel has been told to kill it then; number 2 asks it by which signal."""
+    asks = "import ctypes; told = ctypes.c_int(); ctypes.CDLL(None).prctl(2, ctypes.byref(told)); print(told.value)"
+    monkeypatch.setattr("agent_r1_paper.runner._CALL", asks)
+    assert CellProcess(print)(["--version"], tmp_path / "cell.log") == f"{signal.SIGKILL}\n"

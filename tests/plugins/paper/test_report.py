@@ -6,6 +6,7 @@ import io
 import json
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ from agent_r1_paper.markdown import markdown
 from agent_r1_paper.matrix import Cell, Matrix
 from agent_r1_paper.matrix_display import MatrixDisplay
 from agent_r1_paper.picture import draw
-from agent_r1_paper.report import Report, make_report
+from agent_r1_paper.report import Line, Report, _above, make_report
 from agent_r1_paper.store import Store
 from agent_r1_paper.tables import SCALES, TABLES
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.evaluation.report import EvaluationResult
+from agent_r1_core.metrics.estimate import Estimate
 
 Make = Callable[..., Matrix]
 Made = Callable[[Matrix], Report]
@@ -72,6 +74,15 @@ def test_the_verdicts_of_table_3(matrix: Make, made: Made, commands: Any) -> Non
         ("the weakest method at least 2.5 times Naive RAG on average", False),
     ]
     assert "- does not show: every method clearly above Naive RAG on HotpotQA" in markdown(report)
+
+
+def test_intervals_that_touch_are_not_clearly_apart() -> None:
+    methods, row = TABLES["table3"].rows, Estimate(0.5, 0.4, 0.6, "wilson", 20)
+    lower, higher = row, Estimate(0.7, 0.6, 0.8, "wilson", 20)
+    for touching, higher_low in ((True, 0.6), (False, 0.61)):
+        base = Line(methods[0], scores={"HotpotQA": lower})
+        ours = Line(methods[-1], scores={"HotpotQA": replace(higher, low=higher_low)})
+        assert _above(ours, base, "HotpotQA")[0] != touching
 
 
 def test_finished_seeds_that_were_not_asked_for_and_results_that_are_gone_or_damaged_are_named(
