@@ -44,6 +44,25 @@ def test_a_page_holds_the_answers_of_the_viewer(tmp_path: Path) -> None:
     assert str(tmp_path) not in json.dumps(found), "a page for others names no folders"
 
 
+def test_a_page_does_not_depend_on_when_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record(tmp_path, steps=1)
+    pages = set()
+    for now in (1e9, 2e9):
+        monkeypatch.setattr("time.time", lambda now=now: now)
+        pages.add(export([tmp_path]).html)
+    assert len(pages) == 1
+
+
+def test_a_page_of_a_run_whose_metrics_cannot_be_read_has_no_curves(tmp_path: Path) -> None:
+    metrics = record(tmp_path / "runs", steps=1) / "metrics.jsonl"
+    metrics.rename(tmp_path / "elsewhere.jsonl")
+    metrics.symlink_to(tmp_path / "elsewhere.jsonl")
+    found = answers_in(export([tmp_path / "runs"]).html)
+    assert found["runs/small/metrics"] == {"steps": [], "values": {}}
+    assert "metrics.jsonl is not opened" in " ".join(found["runs/small"]["problems"])
+    assert found["runs/small/steps/1"]["groups"]
+
+
 def test_nothing_of_a_run_stands_in_the_page_itself(tmp_path: Path) -> None:
     record(tmp_path, "run", steps=1).rename(tmp_path / "<script> #?")
     html = export([tmp_path]).html

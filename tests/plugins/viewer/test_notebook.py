@@ -82,7 +82,7 @@ def test_curves_of_evaluations_begin_before_the_first_step_and_have_one_for_each
 ) -> None:
     assert repr(plot(small, "eval/exact_match")).endswith("0 to 0.5, 0.5 in step 3")
     with Run.create(tmp_path, "sets", {}, []) as run:
-        for step, mean in ((0, 0.25), (2, 0.75)):
+        for step, mean in ((0, 0.25), (1, 0.5), (2, 0.75)):
             scores = {"exact_match": {"mean": mean, "low": None, "high": None, "method": "wilson", "n": 2}}
             whole = {"metrics": scores, "sets": {"easy": {"metrics": scores}}}
             run.write_evaluation(f"step_{step:06d}", whole, step)

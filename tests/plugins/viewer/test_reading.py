@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 from agent_r1_viewer.reading.episode import read_episode, read_trajectory_rows
 from agent_r1_viewer.reading.episode_rows import read_groups, read_rows
-from agent_r1_viewer.reading.episode_search import MOST_HITS, End, Filters, Hit, search
+from agent_r1_viewer.reading.episode_search import MOST_HITS, End, Filters, Hit, Progress, search
 from agent_r1_viewer.reading.evaluation_matrix import EvaluationMatrix, read_matrix
 from agent_r1_viewer.reading.token_texts import TokenTexts
 from recorded_run import numbers, step_episodes
@@ -150,6 +150,24 @@ def test_a_search_of_many_hits_says_where_it_goes_on(tmp_path: Path) -> None:
     assert sum(isinstance(one, Hit) for one in found) == MOST_HITS
     assert found[-1] == End(MOST_HITS, 2)
     assert begun == [files[0][1]]  # the others were not to be shown
+
+
+def test_a_search_goes_on_while_the_next_step_may_be_its_last(tmp_path: Path) -> None:
+    files = [(step, tmp_path / f"{step}") for step in (3, 2, 1)]
+    many = [make_trajectory(task=make_task(str(number))) for number in range(MOST_HITS * 2 // 5)]
+    for _, path in files:
+        write_trajectories(path, 1, many)
+    found = list(search(files, Filters()))
+    assert [one.step for one in found if isinstance(one, Progress)] == [3, 2, 1]
+    assert found[-1] == End(3 * len(many), None)
+
+
+@pytest.mark.parametrize("text", ["Zürich 東", "zÜRICH 東京"])
+def test_text_is_found_in_every_script(tmp_path: Path, text: str) -> None:
+    said = make_trajectory(texts=["Ich war in Zürich 東京.", "Gut."])
+    write_trajectories(tmp_path / "1", 1, [make_trajectory(sample=1), said])
+    hits = [one for one in search([(1, tmp_path / "1")], Filters(text=text)) if isinstance(one, Hit)]
+    assert [hit.snippet and hit.snippet[1].casefold() for hit in hits] == [text.casefold()]
 
 
 def texts(folder: Path, model: Any, decoder: Any = None, added: Any = None) -> TokenTexts:

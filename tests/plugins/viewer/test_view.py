@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import http.client
 import json
@@ -12,19 +13,23 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from agent_r1_viewer.serving import PORT, listen
+from agent_r1_viewer.live import Live
+from agent_r1_viewer.opened_runs import OpenedRuns
+from agent_r1_viewer.serving import PORT, Viewer, listen
 from agent_r1_viewer.view_command import _opened, view
 from playwright.sync_api import expect
 from recorded_run import record
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.metrics_file import MetricsFile
+from agent_r1_core.runs.reading.found_runs import FoundRuns
 from agent_r1_core.testing import CommandContract
 
 
@@ -78,6 +83,43 @@ def test_a_page_hears_what_it_has_missed_and_nothing_that_it_knows(tmp_path: Pat
     assert Events(address, "?run=small&since=another-1").next() == {"run": "small", "what": "episodes"}
     record(tmp_path, "third", steps=1)
     assert elsewhere.next() == {"run": "", "what": "runs"}, "it has heard nothing of the run that it does not show"
+
+
+async def test_who_listens_again_is_told_what_was_missed_and_nobody_looks_when_all_have_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_r1_viewer.live.SECONDS", 0.01)
+    path = record(tmp_path, steps=1)
+    live = Live(OpenedRuns(FoundRuns([tmp_path])))
+    await live.begin()
+    known = live.position
+    with (path / "metrics.jsonl").open("a") as metrics:
+        metrics.write('{"step": 2, "reward/mean": 0.5}\n')
+    for _ in range(2):
+        events = live.events(["small"], since=known)
+        told = [await anext(events) for _ in range(2)]
+        assert told[0].startswith("event: watching")
+        assert json.loads(told[1].partition("data: ")[2]) == {"run": "small", "what": "metrics"}
+        await events.aclose()
+    watching = live._task
+    assert watching is not None
+    await asyncio.wait_for(watching, 60)
+
+
+def test_the_server_answers_who_has_its_token(tmp_path: Path) -> None:
+    record(tmp_path, steps=1)
+    ready = threading.Event()
+    with listen(None) as opened:
+        server = Viewer(FoundRuns([tmp_path]), "secret", ready.set)
+        thread = threading.Thread(target=server.run, args=([opened],), daemon=True)
+        thread.start()
+        assert ready.wait(60)
+        address = f"http://127.0.0.1:{opened.getsockname()[1]}/?token="
+        assert [run["id"] for run in json.loads(ask(f"{address}secret", "/api/runs").read())["runs"]] == ["small"]
+        assert ask(f"{address}another", "/api/runs").status == 403
+        server.should_exit = True
+        thread.join(60)
+        assert not thread.is_alive()
 
 
 def test_ctrl_c_ends_the_viewer_though_pages_listen(tmp_path: Path) -> None:

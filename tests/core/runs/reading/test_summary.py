@@ -125,6 +125,13 @@ def test_what_is_damaged_is_named_and_the_rest_is_there(run: Run) -> None:
         assert part in summary.problem
 
 
+def test_what_a_configuration_says_in_another_kind_is_not_known(tmp_path: Path) -> None:
+    odd = {"model": {"name": 3}, "algorithm": ["grpo"], "training": {"steps": "many"}, "checkpoint": {"best": 0.5}}
+    with Run.create(tmp_path, "odd", odd, []) as run:
+        summary = RunSummary.of(run)
+    assert (summary.model, summary.algorithm, summary.steps, summary.problem) == (None, None, None, None)
+
+
 def test_damaged_lines_are_one_sentence(run: Run) -> None:
     whole = [json.dumps({"step": step, "reward/mean": 0.5}) for step in (5, 7)]
     (run.path / "metrics.jsonl").write_text("\n".join(["{", "[]", "3", "", whole[0], "{}", whole[1], ""]))
