@@ -84,3 +84,11 @@ def test_a_score_is_measured_in_a_record_alone_and_lies_within_its_bounds() -> N
         for value in (score.measure(found), score.measure(none)):
             assert value is None or score.bounds not in ("0 or 1", "0 to 1") or 0.0 <= value <= 1.0, score
             assert value is None or score.bounds != "0 or 1" or value in (0.0, 1.0), score
+
+
+def test_an_episode_that_a_process_reward_gave_nothing_counts_as_zero() -> None:
+    paid, unpaid = make_trajectory(turn_rewards=(0.5, 0.25)), make_trajectory(sample=1)
+    for turn in paid.turns:
+        turn.rewards = {"step": turn.reward}
+    records = [EpisodeRecord.of(one) for one in (paid, unpaid)]
+    assert [scores_of(records)["reward/step"].measure(one) for one in records] == [0.75, 0.0]

@@ -134,6 +134,16 @@ def test_a_resume_removes_the_episodes_of_later_evaluations_and_may_record_other
     assert "trajectories" not in again.evaluations()["step_000002"]
 
 
+class Counting(Silence):
+    """Hears of episodes."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[int, int, str]] = []
+
+    def episodes(self, done: int, total: int, of: str) -> None:
+        self.heard.append((done, total, of))
+
+
 @pytest.mark.parametrize("where", ["run", "new"])
 def test_an_evaluation_of_its_own_keeps_them_likewise(home: Path, run: Run, where: str) -> None:
     model = run.path if where == "run" else home / "model"
@@ -145,7 +155,9 @@ def test_an_evaluation_of_its_own_keeps_them_likewise(home: Path, run: Run, wher
     else:
         resolved = resolve("default", given, training=False, plugins=[home / "vowels.py"])
     plan = EvaluationPlan(resolved)
-    _, path = evaluate(plan, Silence())
+    listener = Counting()
+    _, path = evaluate(plan, listener)
+    assert listener.heard == [(done, 4, "evaluation") for done in (1, 2, 3, 4)]
     made = Run.open(path.parent.parent)
     assert (made.path == run.path) == (where == "run")
     assert made.evaluations()["eval_1"]["trajectories"] == {"": "eval_1.parquet"}
