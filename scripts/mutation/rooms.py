@@ -126,7 +126,7 @@ ROOMS = (
             "tests/core/runs/reading",
             "tests/core/runs/test_state.py",
             "tests/core/runs/test_trajectory_file.py",
-            *(f"tests/core/training/test_{name}.py" for name in ("recorder", "recording", "resume")),
+            *(f"tests/core/training/test_{name}.py" for name in ("lost_learner", "recorder", "recording", "resume")),
         ),
         without="browser or bundled_model_together or planted_faults or hears_what or ctrl_c_ends",
     ),

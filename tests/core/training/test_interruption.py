@@ -15,24 +15,21 @@ from small_run import Notes, Terminated
 
 from agent_r1_core import train
 from agent_r1_core.assembly.assembly import assemble
-from agent_r1_core.assembly.local_roles import LocalLearner
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import AlgorithmError, LearnerLost, RunError
-from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.learning.state import write_state
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
-from agent_r1_core.training import attempts
 from agent_r1_core.training.trainer import Trainer
 from agent_r1_core.work import running
 from agent_r1_core.work.running import bounded_runner, run_async
 
-SMALL = (
+KEYS = (
     *("model.dtype=float32", "threads=1", "tasks.train={name: arithmetic, size: 4}", "tools=[calculator]"),
     *("tasks.eval={name: arithmetic, split: eval, size: 4}", "env.max_turns=2", "engine.max_new_tokens=4"),
     *("training.tasks_per_step=2", "training.samples_per_task=2", "evaluation.at_start=false"),
+    *("training.steps=3", "evaluation.every=2"),
 )
-KEYS = (*SMALL, "training.steps=3", "evaluation.every=2")
 
 
 def trainer_of(tmp_path: Path, every: int = 10, background: str = "true") -> Trainer:
@@ -227,48 +224,3 @@ def test_in_a_notebook_a_signal_that_another_thread_gets_ends_the_run() -> None:
     finally:
         loop.close()
     assert ended == ["by the interruption"]
-
-
-@pytest.fixture
-def keys(tmp_path: Path) -> list[str]:
-    own = ("training.steps=4", "evaluation.every=4", "checkpoint.every=1", "run.name=run")
-    return [*SMALL, *own, f"model.name={tiny_model_folder(tmp_path / 'model')}", f"run.dir={tmp_path}"]
-
-
-def lose(monkeypatch: pytest.MonkeyPatch, *steps: int) -> None:
-    """Lose the learner when it is to learn from a step, once for each time that the step is given."""
-    update, left = LocalLearner.update, list(steps)
-
-    async def lost(self: LocalLearner, groups: Any, step: int) -> Any:
-        if step in left:
-            left.remove(step)
-            raise LearnerLost("a learner worker is lost")
-        return await update(self, groups, step)
-
-    monkeypatch.setattr(LocalLearner, "update", lost)
-
-
-def test_a_run_goes_on_as_often_as_it_reaches_checkpoints(keys: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    lose(monkeypatch, 1, 1, 3, 3, 4, 4)
-    run = train("default", keys, listener=Silence())
-    assert [line["step"] for line in run.metrics()] == run.trajectory_steps() == [1, 2, 3, 4]
-
-
-def test_one_that_reaches_none_ends_and_says_so(keys: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    lose(monkeypatch, 2, 2, 2)
-    with pytest.raises(LearnerLost, match=r"is lost; the learner was lost 3 times before .*start or resume the run"):
-        train("default", keys, listener=Silence())
-
-
-def test_an_interruption_between_two_learners_says_how_to_go_on(
-    keys: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_: Any) -> Any:
-        raise KeyboardInterrupt
-
-    lose(monkeypatch, 2)
-    monkeypatch.setattr(attempts, "reassemble", interrupted)
-    with pytest.raises(
-        KeyboardInterrupt, match=r"stopped after step 1 of 4; continue with: agent-r1 train .*run --res"
-    ):
-        train("default", keys, listener=Silence())
