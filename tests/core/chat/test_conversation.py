@@ -159,6 +159,18 @@ def test_the_only_action_may_be_withdrawn():
     assert tokenizer.decode(conversation.context).endswith("Karimo born?<|im_end|>\n<|im_start|>assistant\n")
 
 
+def test_a_cut_action_that_ends_as_the_template_goes_on_is_closed_all_the_same():
+    """By the template's own line break, not by the one that was sampled."""
+    turns = "{% for message in messages %}{{ message.role ~ ': ' ~ message.content ~ '\n' }}{% endfor %}"
+    tokenizer = ChatTokenizer(tiny_tokenizer(turns + "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}"))
+    conversation = Conversation(tokenizer)
+    conversation.observe([user("Go.")])
+    cut = tokenizer.encode("Left,\n")
+    conversation.act(cut, [-0.5] * len(cut))
+    conversation.observe([user("On.")])
+    assert tokenizer.decode(conversation.context) == "user: Go.\nassistant: Left,\n\nuser: On.\nassistant: "
+
+
 def test_what_is_rewritten_fits_into_the_limit_or_changes_nothing():
     conversation, _ = asked("qwen25", "Let me think.")
     messages = [*conversation.messages, user("Well?")]
