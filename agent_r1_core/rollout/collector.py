@@ -17,7 +17,7 @@ from typing import Any
 
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.engine import Engine, Generation, Request
-from agent_r1_core.errors import ConfigError, ModelError, PluginError, describe_error
+from agent_r1_core.errors import ConfigError, EngineError, ModelError, PluginError, describe_error
 from agent_r1_core.rollout.demonstration import BadDemonstration
 from agent_r1_core.rollout.episode import Episode, EpisodeServices, PromptTooLong
 from agent_r1_core.rollout.plan import EpisodePlan, OnEpisode, OnFinished, RolloutRequest, play_request
@@ -153,6 +153,10 @@ class _Rollout:
         """Let an engine answer requests that are admitted together, and then the environments."""
         try:
             generations = await _there(engine).generate_batch([request for _, request in asked])
+            if len(generations) != len(asked):
+                name = type(engine).__name__
+                text = f"{name}.generate_batch gave {len(generations)} generations for {len(asked)} requests"
+                raise EngineError(f"{text}; return one for each, in their order")
         except _FATAL:
             raise
         except Exception as error:

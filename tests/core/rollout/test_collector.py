@@ -110,6 +110,17 @@ def test_rounds_admit_requests_in_order_and_fill_free_seats() -> None:
     assert batches == [["1/q0/0/1", "1/q1/0/1"], ["1/q1/0/1", "1/q2/0/1"], ["1/q2/0/1"]]
 
 
+def test_an_engine_that_forgets_a_request_is_named() -> None:
+    class Forgetful(ScriptedPolicy):
+        async def generate_batch(self, requests: Sequence[Request]) -> list[Generation]:
+            return (await super().generate_batch(requests))[1:]
+
+    dropped = Stage(Forgetful(SEARCH[-1]), [], deterministic=True).play(questions(2)).dropped
+    assert {one.reason for one in dropped} == {
+        "EngineError: Forgetful.generate_batch gave 1 generations for 2 requests; return one for each, in their order"
+    }
+
+
 def test_no_more_episodes_are_in_flight_than_allowed() -> None:
     live: set[str] = set()
     widest = []
