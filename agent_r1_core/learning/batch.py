@@ -39,7 +39,10 @@ class Advantages:
 @show_attributes
 @dataclass
 class Batch:
-    """One rollout. [n, T] tensors are 0, false or -1 where a row has ended."""
+    """One rollout. [n, T] tensors are 0, false or -1 where a row has ended.
+
+    It is read-only for an algorithm, and so are its trajectories: one that changes either is refused.
+    """
 
     trajectories: list[Trajectory]
     """[n]: those that did not fail, group by group."""

@@ -37,12 +37,13 @@ class CheckedAlgorithm:
         """The advantages of a batch, whose tokens in the policy's loss are those of `loss_mask`, bool [n, T].
 
         Raises:
-            AlgorithmError: it raised, or returned another type or shape, a gradient, numbers outside the credited
-                tokens, or numbers that are not finite although the batch's are.
+            AlgorithmError: it raised, changed the batch, or returned another type, dtype or shape, a gradient, numbers
+                outside the credited tokens, or numbers that are not finite although the batch's are.
         """
+        before, who = _contents(batch), name_of(self._algorithm)
         with author_errors(self._algorithm, "advantages"):
             advantages: Any = self._algorithm.advantages(batch)
-        who = name_of(self._algorithm)
+        _check_unchanged(f"{who} changed batch", before, _contents(batch))
         if not isinstance(advantages, Advantages):
             raise AlgorithmError(
                 f"{who}: advantages returned {_type(advantages)}; return Advantages(tensor), the tensor of the shape "
@@ -71,8 +72,9 @@ class CheckedAlgorithm:
         """The losses of a micro-batch.
 
         Raises:
-            AlgorithmError: it raised, or returned another type, a loss that is no scalar or has no gradient, or a
-                metric that is no pair; or, as soon as it can be told, a loss is no sum of weight times token loss.
+            AlgorithmError: it raised, changed the tokens, or returned another type, a loss that is no scalar or has no
+                gradient, or a metric that is no pair; or, as soon as it can be told, a loss is no sum of weight times
+                token loss.
         """
         if not self._weights_checked:  # keep track of what is computed from the weights
             value_weights = tokens.value_weights
@@ -81,9 +83,10 @@ class CheckedAlgorithm:
                 weights=tokens.weights.clone().requires_grad_(),
                 value_weights=None if value_weights is None else value_weights.clone().requires_grad_(),
             )
+        before, who = _versions(tokens), name_of(self._algorithm)
         with author_errors(self._algorithm, "loss"):
             terms: Any = self._algorithm.loss(tokens)
-        who = name_of(self._algorithm)
+        _check_unchanged(f"{who} changed tokens", before, _versions(tokens))
         _check_terms(who, terms, tokens)
         if not self._weights_checked:
             self._weights_checked = _check_sum(who, "loss", terms.loss, "weights", tokens.weights)
@@ -107,6 +110,30 @@ def author_errors(algorithm: Algorithm, method: str) -> Iterator[None]:
     except Exception as error:
         said = f"{type(error).__name__}: {error}".rstrip(": ")
         raise AlgorithmError(f"{name_of(algorithm)} raised in {method} ({_line(algorithm, error)}): {said}") from error
+
+
+def _contents(batch: Batch) -> dict[str, Any]:
+    """Copies of what a batch holds: its tensors' bytes, since numpy writes to them unseen, and what is trained and
+    credited of its trajectories. It takes a small part of the time that laying the batch out took."""
+    tensors = {name: value for name, value in vars(batch).items() if isinstance(value, Tensor)}
+    trajectories = [
+        (one.reward, [turn.reward for turn in one.turns], [(s.ids[:], s.mask[:], s.logprobs[:]) for s in one.segments])
+        for one in batch.trajectories
+    ]
+    return {name: value.detach().cpu().numpy().tobytes() for name, value in tensors.items()} | {
+        "trajectories": trajectories
+    }
+
+
+def _versions(tokens: LossTokens) -> dict[str, Any]:
+    """How often each tensor was written to; free, also on a GPU, but blind to writes through `data` and `numpy`."""
+    return {name: value._version for name, value in vars(tokens).items() if isinstance(value, Tensor)}
+
+
+def _check_unchanged(what: str, before: dict[str, Any], after: dict[str, Any]) -> None:
+    for name in before | after:
+        if before.get(name) != after.get(name):
+            raise AlgorithmError(f"{what}.{name}; clone it before you change it")
 
 
 def _check_terms(who: str, terms: Any, tokens: LossTokens) -> None:
@@ -168,6 +195,11 @@ def _check_tensors(who: str, advantages: Advantages, batch: Batch) -> None:
             raise AlgorithmError(
                 f"{who}: {name} of its Advantages is {_type(tensor)} for a batch of {tuple(batch.ids.shape)}; return "
                 "one number per token, in the shape of batch.ids"
+            )
+        sort = "bool" if name == "value_mask" else "float"
+        if not (tensor.dtype == torch.bool if sort == "bool" else tensor.is_floating_point()):
+            raise AlgorithmError(
+                f"{who}: {name} of its Advantages must be {sort}, not {tensor.dtype}; convert it with .{sort}()"
             )
         if tensor.requires_grad:
             raise AlgorithmError(

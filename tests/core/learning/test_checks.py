@@ -16,7 +16,8 @@ from agent_r1_ppo.ppo import PPO
 from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import AlgorithmError, ConfigError
-from agent_r1_core.learning.batch import Advantages
+from agent_r1_core.learning.batch import Advantages, Batch
+from agent_r1_core.learning.credit import spread_over
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.loss import LossTerms
 from agent_r1_core.learning.policy import Policy
@@ -47,6 +48,8 @@ def with_method(name: str, method: Callable[..., Any], base: type[Algorithm] = G
         (lambda own, batch: own.advantages, r"advantages returned a tensor of shape .*; return Advantages\(tensor\)"),
         (lambda own, batch: Advantages(own.advantages[:, :1]), r"shape \(8, 1\) for a batch of .*; return one number"),
         (lambda own, batch: Advantages(own.advantages.tolist()), "is a list for a batch"),
+        (lambda own, batch: Advantages(own.advantages.long()), r"must be float, not torch.int64; .* with \.float\(\)$"),
+        (lambda own, batch: replace(own, value_mask=own.advantages), r"must be bool, not torch.float32; .*\.bool\(\)$"),
         (lambda own, batch: Advantages(own.advantages.requires_grad_()), "carries a gradient.*; detach it"),
         (lambda own, batch: Advantages(own.advantages / 0), "is not finite, although .*; look for a division by zero"),
         (lambda own, batch: Advantages(own.advantages + 1.0), "did not choose; set them only where batch.action_mask"),
@@ -57,6 +60,30 @@ def with_method(name: str, method: Callable[..., Any], base: type[Algorithm] = G
 def test_advantages_that_are_none(advantages: Callable[..., Any], said: str) -> None:
     with pytest.raises(AlgorithmError, match=f"^algorithm mine: .*{said}"):
         update(with_method("advantages", advantages))
+
+
+def credits_the_environment(own: Advantages, batch: Batch) -> Advantages:
+    """Meant for a mask of its own."""
+    mask = batch.action_mask
+    mask |= batch.response_mask
+    return Advantages(spread_over(batch.returns, mask))
+
+
+@pytest.mark.parametrize(
+    ("changed", "method", "change"),
+    [
+        ("batch.action_mask", "advantages", credits_the_environment),
+        ("batch.action_mask", "advantages", lambda own, batch: setattr(batch, "action_mask", batch.response_mask)),
+        ("batch.returns", "advantages", lambda own, batch: batch.returns.numpy().fill(0)),
+        ("batch.group", "advantages", lambda own, batch: batch.group.zero_()),
+        ("batch.trajectories", "advantages", lambda own, batch: setattr(batch.trajectories[0], "reward", 99.0)),
+        ("batch.trajectories", "advantages", lambda own, batch: batch.trajectories[0].segments[0].mask.reverse()),
+        ("tokens.advantages", "loss", lambda own, tokens: tokens.advantages.clamp_(-1, 1)),
+    ],
+)
+def test_an_algorithm_that_changes_what_it_was_given(changed: str, method: str, change: Callable[..., Any]) -> None:
+    with pytest.raises(AlgorithmError, match=f"^algorithm mine changed {changed}; clone it before you change it$"):
+        update(with_method(method, change))
 
 
 @pytest.mark.parametrize(
