@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
+from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.learning.batch import Advantages, Batch
 from agent_r1_core.learning.checks import CheckedAlgorithm
+from agent_r1_core.learning.loss import LossTokens
 from agent_r1_core.learning.selection import Selection
 from agent_r1_core.testing.batch import loss_tokens, tiny_batch
 from agent_r1_core.testing.contracts.base import ComponentContract
@@ -23,10 +25,9 @@ class AlgorithmContract(ComponentContract):
     """False for options that switch the action mask off, for ablations; environment tokens are then credited too."""
 
     def test_advantages_are_finite_constants_and_stand_on_credited_tokens(self) -> None:
-        algorithm, batch = self.make(), tiny_batch()
-        credited = batch.action_mask if self.masked else batch.response_mask
-        advantages = CheckedAlgorithm(algorithm).advantages(batch, credited).advantages
-        assert not advantages[~credited].any(), "tokens that the policy did not choose are credited (LAW 3)"
+        batch, same = tiny_batch(), tiny_batch()
+        self._advantages(batch)
+        assert batch.trajectories == same.trajectories, "advantages changed batch.trajectories, which are recorded"
 
     def test_values_outside_the_action_mask_change_nothing(self) -> None:
         if not self.masked:
@@ -35,14 +36,14 @@ class AlgorithmContract(ComponentContract):
         for tensor in (other.sampler_logprobs, other.old_logprobs, other.reference_logprobs, other.values):
             assert tensor is not None
             tensor[~other.action_mask] += 3.0
-        same = torch.equal(self.make().advantages(batch).advantages, self.make().advantages(other).advantages)
+        same = torch.equal(self._advantages(batch).advantages, self._advantages(other).advantages)
         assert same, "a number at an environment token changed an advantage (LAW 3)"
 
     def test_padding_changes_nothing(self) -> None:
         batch = tiny_batch()
         length = batch.ids.shape[1]
-        wide = self.make().advantages(_padded(batch, 5)).advantages
-        assert torch.allclose(wide[:, :length], self.make().advantages(batch).advantages, atol=1e-6)
+        wide = self._advantages(_padded(batch, 5)).advantages
+        assert torch.allclose(wide[:, :length], self._advantages(batch).advantages, atol=1e-6)
         assert not wide[:, length:].any()
 
     def test_a_rollout_without_rewards_stays_finite(self) -> None:
@@ -52,14 +53,14 @@ class AlgorithmContract(ComponentContract):
         for name in ("old_logprobs", "reference_logprobs", "values"):
             assert getattr(batch, name) is not None
             setattr(unrewarded, name, torch.zeros(unrewarded.ids.shape))
-        assert torch.isfinite(self.make().advantages(unrewarded).advantages).all()
+        assert torch.isfinite(self._advantages(unrewarded).advantages).all()
 
     def test_the_filter_keeps_whole_groups(self) -> None:
         Selection(self.make(), TrainingConfig()).filter([random_group(seed) for seed in range(3)])
 
     def test_the_loss_has_a_gradient_where_it_has_a_weight(self) -> None:
         algorithm, batch = self.make(), tiny_batch()
-        tokens = loss_tokens(batch, algorithm.advantages(batch), algorithm, moved=0.05)
+        tokens = loss_tokens(batch, self._advantages(batch, algorithm), algorithm, moved=0.05)
         _backward(algorithm, tokens)
         gradient = tokens.logprobs.grad
         assert gradient is not None, "the loss does not depend on the log-probs"
@@ -69,10 +70,10 @@ class AlgorithmContract(ComponentContract):
 
     def test_no_trajectory_with_a_gradient_is_skipped(self) -> None:
         algorithm, batch = self.make(), tiny_batch()
-        advantages = algorithm.advantages(batch)
+        advantages = self._advantages(batch, algorithm)
         advantages.advantages = torch.zeros_like(advantages.advantages)
         tokens = loss_tokens(batch, advantages, algorithm, moved=0.05)
-        terms = algorithm.loss(tokens)
+        terms = CheckedAlgorithm(algorithm).loss(tokens)
         loss = terms.loss if terms.value_loss is None else terms.loss + terms.value_loss
         leaves = [leaf for leaf in (tokens.logprobs, tokens.values, tokens.entropy) if leaf is not None]
         leaves = [leaf for leaf in leaves if leaf.requires_grad]
@@ -87,7 +88,7 @@ class AlgorithmContract(ComponentContract):
         algorithm, batch = self.make(), tiny_batch()
         batch.reference_logprobs = batch.old_logprobs
         for sign in (1.0, -1.0):
-            advantages = algorithm.advantages(batch)
+            advantages = self._advantages(batch, algorithm)
             advantages.advantages = sign * batch.action_mask.float()
             tokens = loss_tokens(batch, advantages, algorithm)
             _backward(algorithm, tokens)
@@ -97,7 +98,7 @@ class AlgorithmContract(ComponentContract):
 
     def test_micro_batches_add_up(self) -> None:
         algorithm, batch = self.make(), tiny_batch()
-        advantages = algorithm.advantages(batch)
+        advantages = self._advantages(batch, algorithm)
         whole = _gradients(algorithm, batch, advantages, [list(range(batch.size))])
         summed = _gradients(algorithm, batch, advantages, [[row] for row in range(batch.size)])
         gap = (whole - summed).norm() / whole.norm()
@@ -105,16 +106,23 @@ class AlgorithmContract(ComponentContract):
 
     def test_losses_are_sums_over_weighted_tokens_and_metrics_sums_with_their_counts(self) -> None:
         algorithm, batch = self.make(), tiny_batch()
-        tokens = loss_tokens(batch, algorithm.advantages(batch), algorithm, moved=0.05)
+        tokens = loss_tokens(batch, self._advantages(batch, algorithm), algorithm, moved=0.05)
         CheckedAlgorithm(algorithm).loss(tokens)
 
+    def _advantages(self, batch: Batch, algorithm: Algorithm | None = None) -> Advantages:
+        """Those of the algorithm, else of a new one, after a run's own checks."""
+        credited = batch.action_mask if self.masked else batch.response_mask
+        return CheckedAlgorithm(algorithm or self.make()).advantages(batch, credited)
 
-def _backward(algorithm: Any, tokens: Any) -> None:
-    terms = algorithm.loss(tokens)
+
+def _backward(algorithm: Algorithm, tokens: LossTokens) -> None:
+    terms = CheckedAlgorithm(algorithm).loss(tokens)
     (terms.loss if terms.value_loss is None else terms.loss + terms.value_loss).backward()
 
 
-def _gradients(algorithm: Any, batch: Batch, advantages: Advantages, microbatches: list[list[int]]) -> torch.Tensor:
+def _gradients(
+    algorithm: Algorithm, batch: Batch, advantages: Advantages, microbatches: list[list[int]]
+) -> torch.Tensor:
     """The gradient with respect to log-probs and values, micro-batch by micro-batch, in the order of trajectories."""
     gradients = []
     for rows in microbatches:

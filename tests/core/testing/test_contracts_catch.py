@@ -6,6 +6,7 @@ import inspect
 import itertools
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ from agent_r1_core import (
     ToolError,
     ToolResult,
 )
+from agent_r1_core.errors import AlgorithmError
+from agent_r1_core.learning.batch import Advantages
 from agent_r1_core.testing import (
     AlgorithmContract,
     ContextContract,
@@ -47,16 +50,16 @@ from agent_r1_core.testing import (
 COUNTER = itertools.count()
 
 
-def failures(contract: type, component: type, folder: Path, **settings: Any) -> set[str]:
-    """Names of the contract's tests that fail for a component."""
+def failures(contract: type, component: type, folder: Path, **settings: Any) -> dict[str, Exception]:
+    """The contract's tests that fail for a component, by their names, and what they raise."""
     tests = type("Here", (contract,), {"component": component, **settings})()
-    failed = set()
+    failed = {}
     for name, test in inspect.getmembers(tests, inspect.ismethod):
         if name.startswith("test_"):
             try:
                 test(*([folder] if "tmp_path" in inspect.signature(test).parameters else []))
-            except Exception:
-                failed.add(name.removeprefix("test_"))
+            except Exception as error:
+                failed[name.removeprefix("test_")] = error
     return failed
 
 
@@ -217,6 +220,14 @@ class LooksAside(GRPO):
         return made
 
 
+class Marks(GRPO):
+    """Writes in the record of an episode what no run trains."""
+
+    def advantages(self, batch: Any) -> Any:
+        batch.trajectories[0].rewards["seen"] = 1.0
+        return super().advantages(batch)
+
+
 class OwnNormaliser(GRPO):
     """Divides by the micro-batch's own number of tokens."""
 
@@ -246,6 +257,15 @@ EARNS = "a_call_earns_what_its_range_allows"
 ANSWERED = "noise_is_answered_and_never_raises"
 IN_RANGE = "every_score_is_a_number_in_its_range"
 UNBEATEN = "no_answer_does_not_beat_the_right_one"
+STANDS = "advantages_are_finite_constants_and_stand_on_credited_tokens"
+OF_LOSSES = {
+    "a_good_action_becomes_likelier", "losses_are_sums_over_weighted_tokens_and_metrics_sums_with_their_counts",
+    "micro_batches_add_up", "no_trajectory_with_a_gradient_is_skipped", "the_loss_has_a_gradient_where_it_has_a_weight",
+}  # fmt: skip
+OF_ADVANTAGES = OF_LOSSES | {
+    STANDS, "a_rollout_without_rewards_stays_finite", "padding_changes_nothing",
+    "values_outside_the_action_mask_change_nothing",
+}  # fmt: skip
 CALL = {"arguments": {"expression": "1+1"}, "expected": "2"}
 REFUSED = {"arguments": {"expression": "1"}, "refused": {"expression": "x"}}
 ACTIONS = {"actions": ["1", "7"]}
@@ -295,11 +315,10 @@ OF_ONE_PROCESS = type("OfOneProcess", (OfOneThread,), {"isolation": "process"})
         (ContextContract, Alternates, {}, {"a_choice_depends_on_the_history_alone"}),
         (ContextContract, Copies, {}, {"an_action_that_stays_is_the_very_object"}),
         (ContextContract, Scribbles, {}, {"the_history_is_left_as_it_is"}),
-        (AlgorithmContract, CreditsAll, {}, {"advantages_are_finite_constants_and_stand_on_credited_tokens"}),
+        (AlgorithmContract, CreditsAll, {}, OF_ADVANTAGES - {"a_rollout_without_rewards_stays_finite"}),
+        (AlgorithmContract, Marks, {}, {STANDS}),
         (AlgorithmContract, LooksAside, {}, {"values_outside_the_action_mask_change_nothing"}),
-        (AlgorithmContract, OwnNormaliser, {}, {
-            "losses_are_sums_over_weighted_tokens_and_metrics_sums_with_their_counts", "micro_batches_add_up"
-        }),
+        (AlgorithmContract, OwnNormaliser, {}, OF_LOSSES - {"no_trajectory_with_a_gradient_is_skipped"}),
         (AlgorithmContract, PullsBack, {}, {"no_trajectory_with_a_gradient_is_skipped"}),
         (AlgorithmContract, Ascends, {}, {"a_good_action_becomes_likelier"}),
     ],
@@ -307,4 +326,22 @@ OF_ONE_PROCESS = type("OfOneProcess", (OfOneThread,), {"isolation": "process"})
 def test_a_contract_catches(
     contract: type, component: type, settings: dict[str, Any], failing: set[str], tmp_path: Path
 ) -> None:
-    assert failures(contract, component, tmp_path, **settings) == failing
+    assert failures(contract, component, tmp_path, **settings).keys() == failing
+
+
+@pytest.mark.parametrize(
+    ("member", "of", "tests"),
+    [
+        ("advantages", lambda own, batch: Advantages(own.advantages.sum(1)), OF_ADVANTAGES),
+        ("advantages", lambda own, batch: Advantages(own.advantages.long()), OF_ADVANTAGES),
+        ("advantages", lambda own, batch: own.advantages, OF_ADVANTAGES),
+        ("advantages", lambda own, batch: batch.action_mask.fill_(True), OF_ADVANTAGES),
+        ("loss", lambda own, tokens: own.loss, OF_LOSSES),
+        ("loss", lambda own, tokens: replace(own, loss=own.loss.detach()), OF_LOSSES),
+    ],
+)
+def test_every_test_of_an_algorithm_says_what_a_run_would_say(member: str, of: Any, tests: set[str]) -> None:
+    mine = faulty(GRPO, **{member: lambda self, given: of(getattr(GRPO, member)(self, given), given)})
+    failed = failures(AlgorithmContract, mine, Path())
+    assert failed.keys() == tests
+    assert {type(error) for error in failed.values()} == {AlgorithmError}
