@@ -171,7 +171,9 @@ def checked(score: float, reward: RewardFn) -> float:
     """The score; raises Unfit if it is outside the reward's range."""
     if not in_range(score, reward.range):
         low, high = allowed(reward.range)
-        raise Unfit(f"is {score:g}, outside its declared range {low:g} to {high:g}; fix one of them")
+        raise Unfit(
+            f"is {score:g}, outside its declared range {low:g} to {high:g}; fix the score, or `range` of its class"
+        )
     return score
 
 

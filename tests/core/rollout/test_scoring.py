@@ -93,7 +93,7 @@ def late() -> None:
         ([0.5], "gave no list of 2 scores"),
         (0.5, "gave no list of 2 scores"),
         (None, "gave no list of 2 scores"),
-        ([0.5, 2.0], "outside its declared range 0 to 1"),
+        ([0.5, 2.0], "outside its declared range 0 to 1; fix the score, or `range` of its class"),
         ([0.5, "much"], "a score must be a number"),
         ([0.5, float("nan")], "outside its declared range"),
         (lambda: 1 / 0, "failed with ZeroDivisionError"),
