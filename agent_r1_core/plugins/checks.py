@@ -19,7 +19,7 @@ from agent_r1_core.contracts.score import DeclaredScore
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.plugins.kinds import KINDS
 from agent_r1_core.plugins.records import Findings
-from agent_r1_core.plugins.validation import validate
+from agent_r1_core.plugins.validation import validate, wrong_metrics
 from agent_r1_core.specs import SiteSpec
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def check_component(kind: str, cls: Any) -> list[str]:
     base = KINDS[kind].base()
     if not (isinstance(cls, type) and issubclass(cls, base)):
         return [f"{getattr(cls, '__name__', cls)!r} does not subclass {base.__name__}"]
-    problems = _check_config(cls, base) + _check_methods(kind, cls, base)
+    problems = _check_config(cls, base) + _check_methods(kind, cls, base) + wrong_metrics(cls)
     if problems or any(field.is_required() for field in cls.Config.model_fields.values()):
         return problems
     try:

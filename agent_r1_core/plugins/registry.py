@@ -33,7 +33,7 @@ from agent_r1_core.plugins.records import (
     compare,
     recorded_origin,
 )
-from agent_r1_core.plugins.validation import validate
+from agent_r1_core.plugins.validation import validate, wrong_metrics
 
 if TYPE_CHECKING:
     from agent_r1_core.contracts.component import Component, ComponentConfig
@@ -105,7 +105,8 @@ class Registry:
 
         Raises:
             UnknownComponent, AmbiguousComponent: as `find`.
-            ComponentLoadError: its target cannot be imported or is not a class of the kind.
+            ComponentLoadError: its target cannot be imported, is not a class of the kind, or declares as metrics what
+                is none.
         """
         record = self.find(kind, name)
         key = (kind, record.qualified)
@@ -223,6 +224,8 @@ def _class(record: ComponentRecord, plugin: PluginRecord) -> type[Component]:
         raise ComponentLoadError(f"{who} is a plain function; put @tool (from agent_r1_core) above {path}")
     if not (isinstance(value, type) and issubclass(value, base)):
         raise ComponentLoadError(f"{who} is not a {base.__name__}; make {path} a class that subclasses it")
+    for problem in wrong_metrics(value):
+        raise ComponentLoadError(f"{who}: {problem}")
     return value
 
 

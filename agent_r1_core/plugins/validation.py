@@ -10,10 +10,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
+from agent_r1_core.contracts.metric import Metric
 from agent_r1_core.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
+
+    from agent_r1_core.contracts.component import Component
 
     M = TypeVar("M", bound=BaseModel)
 
@@ -70,6 +73,15 @@ def validate(model: type[M], options: Mapping[str, Any]) -> tuple[M | None, list
     except ValidationError as error:
         found = [(key_text(one.key) or "the block", _sentence(model, one)) for one in wrong_values(error, options)]
         return None, list(dict.fromkeys(found))
+
+
+def wrong_metrics(cls: type[Component]) -> list[str]:
+    """What is wrong with the metrics that a component's class declares, as one sentence; none where nothing is."""
+    metrics: Any = cls.metrics
+    if isinstance(metrics, tuple | list) and all(isinstance(metric, Metric) for metric in metrics):
+        return []
+    form = 'metrics = (Metric("name", "meaning"),), with Metric from agent_r1_core'
+    return [f"metrics of {cls.__name__} is {short(metrics)}; write {form}"]
 
 
 def short(value: Any) -> str:

@@ -14,6 +14,7 @@ from agent_r1_core import (
     ComponentConfig,
     DeclaredScore,
     Engine,
+    Metric,
     RewardFn,
     ScoreFn,
     Tool,
@@ -108,6 +109,14 @@ FORMAT = {"system_prompt": nothing, "parse": nothing, "render_call": nothing}
         ("score", with_methods(ScoreFn, score=later), "declared is missing"),
         ("engine", with_methods(Engine, start=later, generate=nothing, load_weights=later), "generate must be async"),
         ("tool_format", with_methods(ToolFormat, **FORMAT, stop_strings="</a>"), "use a tuple of non-empty strings"),
+        *(
+            (
+                "env",
+                with_methods(ToolEnv, reset=nothing, step=nothing, metrics=metrics),
+                f'metrics of Mine is {metrics!r}; write metrics = (Metric("name", "meaning"),), with Metric from',
+            )
+            for metrics in (("hits",), {"hits": "many"}, Metric("hits", "many"))
+        ),
         ("tool_format", with_methods(ToolFormat, **FORMAT, template_tools=1), "use True or False"),
     ],
 )

@@ -35,6 +35,9 @@ def shout(text: str) -> str:
     '''Shout.'''
     return text.upper()
 
+class Counted(Tool):
+    metrics = ("calls",)
+
 def whisper(text: str) -> str:
     return text
 
@@ -48,6 +51,7 @@ def register_tools():
         ToolSpec("shout", "mine:shout", "Loud"),
         ToolSpec("whisper", ":whisper", "Plain"),
         ToolSpec("gone", ":Goen", ""),
+        ToolSpec("counted", ":Counted", ""),
         ToolSpec("reward", ":Length", ""),
         ToolSpec("absent", "a_module_that_is_not_there.inner:Tool", ""),
     ]
@@ -95,6 +99,7 @@ def test_an_unknown_name_gets_a_hint(local_plugin: Write, kind: str, name: str, 
         ("gone", "':Goen' has no 'Goen'"),
         ("whisper", "is a plain function; put @tool"),
         ("reward", "is not a Tool; make Length a class that subclasses it"),
+        ("counted", r"metrics of Counted is \('calls',\); write metrics = \(Metric"),
         ("absent", "importing a_module_that_is_not_there.inner raised ModuleNotFoundError"),
     ],
 )
