@@ -1,4 +1,5 @@
-"""What pydantic finds wrong with options: at which key, of which type, in which words; and what a component says of it.
+"""What pydantic finds wrong with options: at which key, of which type, in which words; and what is wrong
+with the metrics that a component declares.
 
 Knows a value's keys by walking into the value: a union member whose name is also a key of a mapping there is taken for
 that key.
