@@ -100,10 +100,12 @@ class Episode:
         self._described = await world.make(services, self._shared.tool_texts)
         self.observation = await world.reset(task)
         if not await self._show(self.observation):
-            examples = self._player.trajectory.examples
+            examples, request = self._player.trajectory.examples, self.observation.request
             more = f" with {examples} examples before it" if examples else ""
+            what = f"the prompt of task {task.id}{more}" if request is None else "the program's first request"
             raise PromptTooLong(
-                f"the prompt of task {task.id}{more} does not fit into env.max_tokens={world.max_tokens}; raise it"
+                f"{what} has {await self._player.context.length(self.observation)} tokens, which do not fit into "
+                f"env.max_tokens={world.max_tokens}; raise it"
             )
         self._started = True
 

@@ -96,6 +96,12 @@ class EpisodeContext:
         except ModelError:  # what is wrong is said when it is shown
             return None
 
+    async def length(self, seen: Observation) -> str:
+        """How many ids the policy would read with an observation that does not fit, counted within bounds."""
+        most = 10 * self._max_tokens
+        context = await self._observed(self._context_after, seen, most)
+        return f"more than {most}" if context is None else str(len(context))
+
     async def go_on_from(self, request: SummaryRequest, turn: Turn) -> bool:
         """Show the opening and the summary that the policy wrote in this turn, and nothing else."""
         self.summary = None
@@ -124,11 +130,11 @@ class EpisodeContext:
         self.shown, self.added = seen, self.examples if first else []
         return True
 
-    async def _observed(self, observe: Callable[..., Any], seen: Observation) -> Any:
+    async def _observed(self, observe: Callable[..., Any], seen: Observation, most: int | None = None) -> Any:
         """What `Conversation.observe`, or its preview, says of an observation."""
         messages = self._messages(seen)
         tools = self._tool_texts.describe(seen.request.tools) if seen.request is not None else None
-        job = partial(observe, messages, self._max_tokens - 1, seen.new_context, seen.continues, tools)
+        job = partial(observe, messages, most or self._max_tokens - 1, seen.new_context, seen.continues, tools)
         return await self._run(job, messages)
 
     def _context_after(self, *arguments: Any) -> list[int] | None:

@@ -167,7 +167,7 @@ def test_a_prompt_without_room_fails_at_once_and_says_so() -> None:
     result = Stage(ScriptedPolicy(SEARCH), [lookup()], env={"max_tokens": 20}).play(questions(1))
     (dropped,) = result.dropped
     assert dropped.attempts == 1
-    assert dropped.reason == "the prompt of task q0 does not fit into env.max_tokens=20; raise it"
+    assert dropped.reason == "the prompt of task q0 has 63 tokens, which do not fit into env.max_tokens=20; raise it"
 
 
 class World(ToolEnv):

@@ -98,7 +98,8 @@ def test_examples_count_towards_the_budget() -> None:
     episode = play(Corridor, examples, max_tokens=150)
     assert episode.status is EndStatus.FAILED
     assert episode.reason == (
-        "the prompt of task t with 2 examples before it does not fit into env.max_tokens=150; raise it"
+        "the prompt of task t with 2 examples before it has 220 tokens, "
+        "which do not fit into env.max_tokens=150; raise it"
     )
 
 
