@@ -76,6 +76,8 @@ class Line:
         self._by_digest: dict[bytes, Asked] = {}
         self._by_key: dict[str, Asked] = {}
         self._ended: str | None = None
+        self.refused = ""
+        """Why the last request was refused; empty where it was not."""
 
     def ask(self, request: ChatRequest, api: str, headers: Mapping[str, str]) -> Asked:
         """Put a request through, or find the one that it repeats; whoever asks calls `leave` in the end.
@@ -85,6 +87,7 @@ class Line:
         """
         if self._ended is not None:
             raise Refused(self._ended, 403, "permission_error")
+        self.refused = ""
         body = json.dumps(request.body, sort_keys=True, default=str).encode()
         digest = hashlib.blake2b(api.encode() + body, digest_size=16).digest()
         again = headers.get("x-stainless-retry-count", "0").strip() not in ("", "0")

@@ -94,10 +94,30 @@ class Gateway:
         """The application; it has the routes of every dialect."""
         routes = [Route("/reward", self._reward, methods=["POST"]), Route("/v1/models", self._models)]
         for dialect in DIALECTS:
-            routes += [Route(path, _answering(dialect, self._ask), methods=["POST"]) for path in dialect.PATHS]
-        counting = _answering(messages, self._count)
+            routes += [Route(path, self._answering(dialect, self._ask), methods=["POST"]) for path in dialect.PATHS]
+        counting = self._answering(messages, self._count)
         routes += [Route(f"{path}/count_tokens", counting, methods=["POST"]) for path in messages.PATHS]
-        return Starlette(routes=routes)
+        unknown = self._answering(chat, self._unknown)
+        return Starlette(routes=routes, exception_handlers={404: unknown, 405: unknown})
+
+    def _answering(self, dialect: Dialect, answer: Answer) -> Callable[..., Coroutine[Any, Any, Response]]:
+        """An endpoint that says in the dialect's own format why it refuses."""
+
+        async def endpoint(request: Request, *_: Exception) -> Response:
+            try:
+                return await answer(request, dialect)
+            except ClientDisconnect:
+                return Response(status_code=499)
+            except Refused as refused:
+                if line := self._lines.get(_key(request)):
+                    line.refused = str(refused)
+                return JSONResponse(dialect.error(refused), refused.status)
+            except Exception as error:
+                _LOG.exception("the gateway failed at a request")
+                broken = Refused(f"the gateway failed with {describe_error(error)}", 500, "api_error")
+                return JSONResponse(dialect.error(broken), 500)
+
+        return endpoint
 
     async def _ask(self, request: Request, dialect: Dialect) -> Response:
         line = self._line(request)
@@ -134,9 +154,16 @@ class Gateway:
     async def _models(self, request: Request) -> Response:
         return JSONResponse({"object": "list", "data": [{"id": "policy", "object": "model", "owned_by": "agent-r1"}]})
 
+    async def _unknown(self, request: Request, dialect: Dialect) -> Response:
+        raise Refused(
+            f"the gateway has no {request.method} {request.url.path:.80}, but POST of /v1/chat/completions, "
+            "/v1/messages and /v1/responses; ask another server for anything else",
+            404,
+            "not_found_error",
+        )
+
     def _line(self, request: Request) -> Line:
-        given = request.headers.get("x-api-key") or request.headers.get("authorization", "")
-        line = self._lines.get(given.removeprefix("Bearer ").strip())
+        line = self._lines.get(_key(request))
         if line is None:
             sentence = "the API key is not one of a running episode; use the key that the program was given"
             raise Refused(sentence, 401, "authentication_error")
@@ -150,22 +177,9 @@ class Gateway:
                 _LOG.info("a program sets %s in requests to %s, which has no effect", name, dialect.NAME)
 
 
-def _answering(dialect: Dialect, answer: Answer) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-    """An endpoint that says in the dialect's own format why it refuses."""
-
-    async def endpoint(request: Request) -> Response:
-        try:
-            return await answer(request, dialect)
-        except ClientDisconnect:
-            return Response(status_code=499)
-        except Refused as refused:
-            return JSONResponse(dialect.error(refused), refused.status)
-        except Exception as error:
-            _LOG.exception("the gateway failed at a request")
-            broken = Refused(f"the gateway failed with {describe_error(error)}", 500, "api_error")
-            return JSONResponse(dialect.error(broken), 500)
-
-    return endpoint
+def _key(request: Request) -> str:
+    given = request.headers.get("x-api-key") or request.headers.get("authorization", "")
+    return given.removeprefix("Bearer ").strip()
 
 
 async def _read(request: Request) -> bytes:
