@@ -7,13 +7,11 @@ other begins a segment. The program's end is the end of the episode.
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import shlex
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from agent_r1_core import (
@@ -32,23 +30,14 @@ from agent_r1_gateway.config import OURS, ProgramConfig
 from agent_r1_gateway.forward import Elsewhere
 from agent_r1_gateway.history import History, Place
 from agent_r1_gateway.line import Asked, Line
-from agent_r1_gateway.program import Function, Process, Program, Result, function_named
+from agent_r1_gateway.process import Process
+from agent_r1_gateway.program import Function, Program, Result, function_named, note_slip
 from agent_r1_gateway.server import Gateway, shared_gateway
 from agent_r1_gateway.speech import messages_of, reply_of
 from agent_r1_gateway.wire import ChatRequest
 from agent_r1_gateway.worker import WorkerFunction
 
 _MOST_UNTRAINED = 200
-_log = logging.getLogger(__name__)
-
-
-@cache
-def _note_silence() -> None:
-    """Say once that a program said nothing: it may be broken, and only look like a bad policy."""
-    _log.warning(
-        "a program ended without a reward or an answer, so its episode has none: a command prints its result as JSON "
-        "on its last line or writes it into the file AGENT_R1_RESULT, a function returns it"
-    )
 
 
 @dataclass(frozen=True)
@@ -116,7 +105,8 @@ class ProgramEnv(ToolEnv):
                 f"env.command names {script}, but the program runs in an empty folder; give its absolute path"
             )
         if config.function:
-            return None
+            whole = all(config.function.partition(":"))
+            return None if whole else f"env.function is {config.function!r}; give module:function"
         return "environment program needs env.command, such as [python, /path/agent.py], or env.function, module:run"
 
     @classmethod
@@ -162,9 +152,8 @@ class ProgramEnv(ToolEnv):
         await self._program.start(self._told(task), self._gateway.address, line.key, ended)
         first = await self._next("asked the model for nothing")
         if isinstance(first, _Ended):
-            if isinstance(first.result, Exception):
-                raise first.result
-            raise EpisodeError("the program ended before it asked the model; see whether it used its base address")
+            early = "the program ended before it asked the model; see whether it used its base address"
+            raise self._failure(first.result if isinstance(first.result, Exception) else EpisodeError(early))
         return self._show(first)
 
     async def step(self, action: Action) -> Step:
@@ -264,18 +253,23 @@ class ProgramEnv(ToolEnv):
 
     def _end(self, result: Result | Exception, earned: float, withdrawn: bool) -> Step:
         if isinstance(result, Exception):
-            raise result
+            raise self._failure(result)
         if withdrawn and not self._turns:
             raise EpisodeError("the program left before it read a single reply")
-        if result == Result() and not self._rewarded:
-            _note_silence()
+        if result != Result() or not self._rewarded:
+            note_slip(result)
         return Step(
-            reward=earned + result.reward,
+            reward=earned + (result.reward or 0.0),
             terminated=True,
             answer=result.answer,
             success=result.success,
             info=dict(result.components),
         )
+
+    def _failure(self, error: Exception) -> Exception:
+        """The error, with what the gateway refused last: clients often keep that to themselves."""
+        refused = self._line.refused if self._line is not None else ""
+        return EpisodeError(f"{error}; the gateway refused its last request: {refused}") if refused else error
 
     def _is_untrained(self, request: ChatRequest) -> bool:
         """Whether the recipe leaves the request out of the trajectory."""

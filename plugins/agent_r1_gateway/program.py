@@ -1,33 +1,25 @@
-"""Programs: what plays an episode, a process of its own or a Python function; both say how they ended."""
+"""Programs: what plays an episode, such as a Python function, and says how it ended."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import json
+import logging
 import math
-import os
-import re
-import shutil
-import signal
-import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
+from numbers import Real
 from typing import Any
 
 from agent_r1_core import EpisodeError
 from agent_r1_core.errors import describe_error
-from agent_r1_core.opening import NotOpened, read_text
-from agent_r1_core.trajectory import question
 
-_GRACE = 2.0
-"""Seconds that a process has between SIGTERM and SIGKILL."""
-_DRAIN = 0.5
-"""Seconds for what it printed last, where a child that it left behind holds the pipe."""
+_LOG = logging.getLogger(__name__)
+_noted: set[str] = set()
+"""What the log has said of results."""
 
 
 @dataclass(frozen=True)
@@ -48,31 +40,60 @@ class Episode:
 class Result:
     """What a program said in the end."""
 
-    reward: float = 0.0
+    reward: float | None = None
     answer: str | None = None
     success: bool | None = None
     components: dict[str, float] = field(default_factory=dict)
     """Other numbers, which become metrics."""
+    summed: bool = False
+    """The reward is their sum."""
 
     @classmethod
     def of(cls, value: Any) -> Result:
-        """From None, a number, or an object: `reward`, or else the sum of its other numbers; `answer`; `success`.
+        """From None, a number, a text, which is the answer, or an object with `reward`, `answer`, `success` and other
+        numbers, whose sum is the reward where it has neither `reward` nor `answer`.
 
         Raises:
-            EpisodeError: it is none of these.
+            EpisodeError: it is none of these, or one of its numbers, or its `reward`, is no finite number.
         """
         if value is None:
             return cls()
-        if isinstance(value, bool) or (isinstance(value, int | float) and math.isfinite(value)):
-            return cls(float(value))
         if isinstance(value, str):
             return cls(answer=value)
         if not isinstance(value, Mapping):
-            raise EpisodeError(f"the program's result is {value!r:.80}; give a number, a text or an object")
-        numbers = {str(key): float(one) for key, one in value.items() if _is_number(one) and key != "success"}
-        answer, success = value.get("answer"), value.get("success")
-        reward = numbers.pop("reward") if "reward" in numbers else sum(numbers.values())
-        return cls(reward, None if answer is None else str(answer), None if success is None else bool(success), numbers)
+            return cls(_number(value, "is", "give a number, a text or an object"))
+        numbers = {
+            str(key): _number(one, f"has the {key}", "give a finite number, or leave it out")
+            for key, one in value.items()
+            if key == "reward" or (isinstance(one, Real) and key not in ("answer", "success"))
+        }
+        reward, answer, success = numbers.pop("reward", None), value.get("answer"), value.get("success")
+        summed = bool(numbers) and reward is None and "answer" not in value
+        return cls(
+            sum(numbers.values()) if summed else reward,
+            None if answer is None else str(answer),
+            None if success is None else bool(success),
+            numbers,
+            summed,
+        )
+
+
+def note_slip(result: Result) -> None:
+    """Log once what may be a slip of the program that only looks like a bad policy."""
+    if result.summed:
+        names = ", ".join(result.components)
+        sentence = f"the program's result has no reward, so the sum of {names} counts; give a reward or an answer"
+    elif result == Result():
+        sentence = (
+            "a program ended without a reward or an answer, so its episode has none: a command prints its result as "
+            "JSON on its last line or writes it into the file AGENT_R1_RESULT, a function returns it"
+        )
+    else:
+        return
+    what = "sum" if result.summed else "nothing"
+    if what not in _noted:
+        _noted.add(what)
+        _LOG.warning(sentence)
 
 
 Ended = Callable[[Result | Exception], None]
@@ -91,131 +112,6 @@ class Program:
 
     async def stop(self) -> None:
         """End it, whatever it is doing."""
-
-
-class Process(Program):
-    """A command: its folder is temporary, and its whole process group ends with the episode."""
-
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], most_output: int) -> None:
-        self._command = list(command)
-        self._environment = dict(environment)
-        self._output = Output(most_output)
-        self._folder = Path(tempfile.mkdtemp(prefix="agent-r1-program-"))
-        self._process: asyncio.subprocess.Process | None = None
-        self._watching: asyncio.Task[None] | None = None
-
-    async def start(self, task: dict[str, Any], address: str, key: str, ended: Ended) -> None:
-        text = json.dumps(task, ensure_ascii=False)
-        where = self._folder / "task.json"
-        where.write_text(text, encoding="utf-8")
-        given = {"{task}": text, "{prompt}": question(task["prompt"])}
-        own = {
-            "OPENAI_BASE_URL": f"{address}/v1",
-            "OPENAI_API_KEY": key,
-            "ANTHROPIC_BASE_URL": address,
-            "ANTHROPIC_API_KEY": key,
-            "AGENT_R1_GATEWAY": address,
-            "AGENT_R1_KEY": key,
-            "AGENT_R1_TASK": str(where),
-            "AGENT_R1_RESULT": str(self._folder / "result.json"),
-        }
-        reading, writing = os.pipe()  # not the library's: its wait() would wait for whoever inherits the pipe
-        try:
-            with where.open("rb") as stdin:
-                self._process = await asyncio.create_subprocess_exec(
-                    *(re.sub(r"\{task\}|\{prompt\}", lambda found: given[found[0]], part) for part in self._command),
-                    stdin=stdin,
-                    stdout=writing,
-                    stderr=writing,
-                    cwd=self._folder,
-                    env={**os.environ, **own, **self._environment},
-                    start_new_session=True,
-                )
-        except BaseException as error:
-            os.close(reading)
-            if isinstance(error, OSError | ValueError):
-                raise EpisodeError(f"the program {self._command[0]} cannot be started: {error}") from error
-            raise
-        finally:
-            os.close(writing)
-        self._watching = asyncio.create_task(self._watch(self._process, reading, ended))
-
-    def output(self) -> str:
-        return self._output.take()
-
-    async def stop(self) -> None:
-        if self._process is not None:
-            self._signal(signal.SIGTERM)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), _GRACE)
-            self._signal(signal.SIGKILL)
-        if self._watching is not None:
-            self._watching.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._watching
-        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-
-    def _signal(self, number: int) -> None:
-        if self._process is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, number)
-
-    async def _watch(self, process: asyncio.subprocess.Process, printed: int, ended: Ended) -> None:
-        """Keep what is printed, and report the end."""
-        loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
-        protocol = asyncio.StreamReaderProtocol(reader)
-        transport, _ = await loop.connect_read_pipe(lambda: protocol, os.fdopen(printed, "rb", 0))
-        reading = asyncio.create_task(self._read(reader))
-        try:
-            code = await process.wait()
-            await asyncio.wait({reading}, timeout=_DRAIN)
-            try:
-                ended(self._result(code))
-            except Exception as error:
-                ended(error)
-        finally:
-            transport.close()
-            reading.cancel()
-
-    async def _read(self, reader: asyncio.StreamReader) -> None:
-        while piece := await reader.read(2**16):
-            self._output.add(piece.decode("utf-8", "replace"))
-
-    def _result(self, code: int) -> Result:
-        if code != 0:
-            how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-            raise EpisodeError(f"the program {how}: {self._output.last() or 'it printed nothing'}")
-        file = self._folder / "result.json"
-        written = os.path.lexists(file)
-        try:
-            return Result.of(json.loads(read_text(file) if written else self._output.last()))
-        except NotOpened as error:
-            raise EpisodeError(f"the program's result cannot be read: {error}") from error
-        except (ValueError, RecursionError):
-            if written:
-                raise EpisodeError("the program's result file holds no JSON; write a number or an object") from None
-            return Result()
-
-
-class Output:
-    """What a program prints, without limit in time, and bounded in memory."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._new, self._tail = "", ""
-
-    def add(self, text: str) -> None:
-        self._new = (self._new + text)[-self._most :]
-        self._tail = (self._tail + text)[-self._most :]
-
-    def take(self) -> str:
-        """What is new."""
-        new, self._new = self._new, ""
-        return new
-
-    def last(self) -> str:
-        """The last line that says something."""
-        return next((line.strip() for line in reversed(self._tail.splitlines()) if line.strip()), "")
 
 
 class Function(Program):
@@ -239,8 +135,10 @@ def play(function: Callable[[Episode], Any], episode: Episode, ended: Ended) -> 
         try:
             value = function(episode)
             ended(Result.of(asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value))
+        except EpisodeError as error:
+            ended(error)
         except BaseException as error:
-            ended(EpisodeError(f"the function failed with {describe_error(error)}"))
+            ended(EpisodeError(f"the function failed with {_described(error)}"))
 
     threading.Thread(target=run, name="agent-r1 program", daemon=True).start()
 
@@ -255,7 +153,10 @@ def function_named(name: str) -> Callable[[Episode], Any]:
     try:
         found = getattr(import_module(module), attribute)
     except Exception as error:
-        raise EpisodeError(f"the function {name} cannot be imported ({describe_error(error)})") from error
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            found = f"there is no module {error.name}; name its folder in PYTHONPATH, or install it"
+            raise EpisodeError(f"the function {name} cannot be imported: {found}") from error
+        raise EpisodeError(f"the function {name} cannot be imported ({_described(error)})") from error
     if not callable(found):
         raise EpisodeError(f"{name} is no function; name one")
     return found
@@ -265,5 +166,18 @@ async def _awaited(value: Any) -> Any:
     return await value
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+def _described(error: BaseException) -> str:
+    """As `describe_error`, without the frames up to this file's last one: it called the user's code."""
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == __file__:
+            error.__traceback__ = trace.tb_next
+        trace = trace.tb_next
+    return describe_error(error)
+
+
+def _number(value: Any, what: str, instead: str) -> float:
+    with suppress(OverflowError):
+        if isinstance(value, Real) and math.isfinite(value):
+            return float(value)
+    raise EpisodeError(f"the program's result {what} {value!r:.80}; {instead}")

@@ -14,7 +14,8 @@ from typing import ClassVar
 import psutil
 import pytest
 from agent_r1_gateway.config import ProgramConfig
-from agent_r1_gateway.env import ProgramEnv, _note_silence
+from agent_r1_gateway.env import ProgramEnv
+from agent_r1_gateway.program import _noted
 from agent_r1_gateway.server import shared_gateway
 from agent_r1_gateway.speech import reply_of
 from agent_r1_gateway.wire import ChatMessage, ChatRequest
@@ -247,7 +248,16 @@ def test_what_cannot_be_honoured_is_refused_and_no_turn(play_one, body, status, 
     ("function", "reason"),
     [
         (lambda client, episode: None, "ended before it asked"),
-        (lambda client, episode: [client.ask([user("Hi")]), 1 / 0], "ZeroDivisionError"),
+        (
+            lambda client, episode: [client.ask([user("Hi")]), 1 / 0],
+            "ZeroDivisionError: division by zero (conftest.py, line ",
+        ),
+        (lambda client, episode: _later(client), "ZeroDivisionError: division by zero (test_program.py, line "),
+        (lambda client: None, "takes 1 positional argument but 2 were given"),
+        (
+            lambda client, episode: client.post([user("ho " * 5000)]),
+            "the program's first request has 15019 tokens, which do not fit into env.max_tokens=4096; raise it",
+        ),
         (lambda client, episode: [client.ask([user("Hi")]), {1}][1:], "the program's result is"),
     ],
 )
@@ -255,6 +265,71 @@ def test_a_function_that_misbehaves_fails_its_episode(play_one, function, reason
     trajectory = play_one(function)
     assert trajectory.status is EndStatus.FAILED
     assert reason in trajectory.reason
+
+
+async def _later(client):
+    client.ask([user("Hi")])
+    return 1 / 0
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("no_such:run", "cannot be imported: there is no module no_such; name its folder in PYTHONPATH, or install it"),
+        ("json:run", "cannot be imported (AttributeError: module 'json' has no attribute 'run')"),
+        ("broken_agent:run", "cannot be imported (ZeroDivisionError: division by zero (broken_agent.py, line 2))"),
+        (
+            "needing_agent:run",
+            "cannot be imported (ModuleNotFoundError: No module named 'no_such' (needing_agent.py, line 1))",
+        ),
+    ],
+)
+def test_a_function_that_cannot_be_imported_is_named_with_the_users_own_line(
+    play_one, tmp_path, monkeypatch, name, sentence
+):
+    (tmp_path / "broken_agent.py").write_text("\n1 / 0")
+    (tmp_path / "needing_agent.py").write_text("import no_such")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert play_one(function=name).reason == f"the function {name} {sentence}"
+
+
+def test_a_function_without_its_module_is_refused_before_anything_runs():
+    assert ProgramEnv.unavailable(ProgramConfig(function="mf")) == "env.function is 'mf'; give module:function"
+    assert ProgramEnv.unavailable(ProgramConfig(function="a.b:c")) is None
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_failure_says_what_the_gateway_refused_before_it(play_one, first):
+    def run(client, episode):
+        if not first:
+            client.ask([user("Hi")])
+        client.post([user("Hi")], tools=[{"type": "function", "function": {"name": 3}}]).raise_for_status()
+
+    def recovers(client, episode):
+        client.post([user("Hi")], n=2)
+        client.ask([user("Hi")])
+        raise ValueError("of its own")
+
+    refusal = "; the gateway refused its last request: tools[0].function.name is a number; give a string"
+    assert play_one(run).reason.endswith(refusal)
+    assert "refused" not in play_one(recovers).reason
+
+
+def test_a_path_that_the_gateway_has_not_is_refused_in_a_sentence(play_one):
+    answers = []
+
+    def run(client, episode):
+        answers.extend((client.http.post("embeddings", json={}), client.http.get("chat/completions")))
+
+    trajectory = play_one(run)
+    others = "but POST of /v1/chat/completions, /v1/messages and /v1/responses; ask another server for anything else"
+    assert [(answer.status_code, answer.json()["error"]["message"]) for answer in answers] == [
+        (404, f"the gateway has no POST /v1/embeddings, {others}"),
+        (404, f"the gateway has no GET /v1/chat/completions, {others}"),
+    ]
+    assert trajectory.reason.endswith(
+        f"; the gateway refused its last request: {answers[1].json()['error']['message']}"
+    )
 
 
 WORKING = """
@@ -288,7 +363,7 @@ def test_a_worker_plays_functions_and_is_replaced_when_it_dies(play, tmp_path, m
     first, second, failed = episodes("a", "fail", "b")
     assert first.answer == second.answer != str(os.getpid())
     assert first.total_reward == pytest.approx(0.75)
-    assert "KeyError: 'lost'" in failed.reason
+    assert failed.reason == "the function failed with KeyError: 'lost' (working_agent.py, line 14)"
     (dead,) = episodes("die")
     assert "the process of the function is gone: it ended with status 3" in dead.reason
     (third,) = episodes("c")
@@ -332,16 +407,68 @@ def test_a_program_that_says_no_result_is_noted_unless_it_rewards_turns_or_says_
         client.ask([user("Hi")])
         episode.reward(0.0)
 
-    _note_silence.cache_clear()
+    _noted.clear()
     play_one(rewards)
-    play_one(command=command(tmp_path, "ask('Hi'); print(json.dumps({'found': 0}))"))
+    play_one(command=command(tmp_path, "ask('Hi'); print(json.dumps({'reward': 0}))"))
     assert not caplog.text
     for said in ("", "I think that it is Tavelo"):
-        _note_silence.cache_clear()
+        _noted.clear()
         trajectory = play_one(command=command(tmp_path, f"ask('Hi'); print({said!r})"))
         assert (trajectory.status, trajectory.answer) == (EndStatus.TERMINATED, None)
         assert "ended without a reward or an answer" in caplog.text
         caplog.clear()
+
+
+@pytest.mark.parametrize(
+    ("said", "reward", "metrics"),
+    [
+        ({"reward": 0.5, "calls": 3}, 0.5, {"calls": 3.0}),
+        ({"reward": True, "answer": 7, "success": 1}, 1.0, {}),
+        ({"answer": "x", "calls": 3, "seconds": 12.5}, 0.0, {"calls": 3.0, "seconds": 12.5}),
+        ({"answer": None, "calls": 3}, 0.0, {"calls": 3.0}),
+        ({"rewrd": 0.5, "bonus": 1}, 1.5, {"rewrd": 0.5, "bonus": 1.0}),
+    ],
+)
+def test_numbers_beside_a_reward_or_an_answer_are_metrics_and_count_where_there_is_neither(
+    play_one, caplog, said, reward, metrics
+):
+    def run(client, episode):
+        client.ask([user("Hi")])
+        return said
+
+    _noted.clear()
+    for _ in range(2):
+        trajectory = play_one(run)
+        info = trajectory.turns[0].info
+        assert (trajectory.total_reward, {name: info[name] for name in metrics}) == (reward, metrics)
+        assert set(info) == {"request", *metrics}
+    note = "the program's result has no reward, so the sum of rewrd, bonus counts; give a reward or an answer"
+    assert caplog.messages == ([note] if "rewrd" in said else [])
+
+
+@pytest.mark.parametrize("told", ["function", "last line", "file"])
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ('{"reward": NaN, "calls": 4}', "has the reward nan; give a finite number, or leave it out"),
+        ('{"reward": "0.3", "calls": 4, "answer": "x"}', "has the reward '0.3'; give a finite number, or leave it out"),
+        ('{"reward": 1e400}', "has the reward inf; give a finite number, or leave it out"),
+        ('{"reward": null, "calls": 4}', "has the reward None; give a finite number, or leave it out"),
+        ('{"reward": 1, "seconds": NaN}', "has the seconds nan; give a finite number, or leave it out"),
+        ("NaN", "is nan; give a number, a text or an object"),
+    ],
+)
+def test_a_result_with_a_number_that_cannot_count_fails_its_episode(play_one, tmp_path, told, said, shown):
+    def run(client, episode):
+        client.ask([user("Hi")])
+        return json.loads(said)
+
+    if told == "function":
+        trajectory = play_one(run)
+    else:
+        where = "sys.stdout" if told == "last line" else "open(os.environ['AGENT_R1_RESULT'], 'w')"
+        trajectory = play_one(command=command(tmp_path, f"ask('Hi'); {where}.write({said!r})"))
+    assert (trajectory.status, trajectory.reason) == (EndStatus.FAILED, f"the program's result {shown}")
 
 
 def test_a_script_that_its_folder_will_not_hold_is_refused():
@@ -359,6 +486,12 @@ SLEEP = ["sleep", f"77.{os.getpid()}"]
     ("code", "status", "reason"),
     [
         ("ask('Hi'); print('it broke'); sys.exit(3)", EndStatus.FAILED, "exit code 3: it broke"),
+        (
+            "ask('Hi'); print('buffered'); import runpy\ndef play(): json.loads('{')\nplay()",
+            EndStatus.FAILED,
+            "exit code 1: json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: "
+            "line 1 column 2 (char 1) (agent.py, line 9)",
+        ),
         ("ask('Hi'); os.kill(os.getpid(), 9)", EndStatus.FAILED, "signal 9"),
         (
             "ask('Hi'); import time; time.sleep(600)",
@@ -370,7 +503,7 @@ SLEEP = ["sleep", f"77.{os.getpid()}"]
         (f"import subprocess; subprocess.Popen({SLEEP})\nask('Hi'); print(1)", EndStatus.TERMINATED, "env"),
         ("import subprocess; subprocess.Popen(['sleep', '78'], start_new_session=True)\nask('Hi')", None, ""),
     ],
-    ids=["exit", "killed", "hang", "for ever", "prints", "fork", "daemon"],
+    ids=["exit", "raises", "killed", "hang", "for ever", "prints", "fork", "daemon"],
 )
 def test_a_command_that_misbehaves_ends_with_its_reason(play_one, tmp_path, code, status, reason):
     trajectory = play_one(command=command(tmp_path, code), timeout=1 if "600" in code else 60, max_turns=3)
