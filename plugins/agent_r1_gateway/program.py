@@ -167,13 +167,13 @@ async def _awaited(value: Any) -> Any:
 
 
 def _described(error: BaseException) -> str:
-    """As `describe_error`, without the frames up to this file's last one: it called the user's code."""
+    """As `describe_error`, on one line, without the frames up to this file's last one: it called the user's code."""
     trace = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == __file__:
             error.__traceback__ = trace.tb_next
         trace = trace.tb_next
-    return describe_error(error)
+    return " ".join(describe_error(error).split())
 
 
 def _number(value: Any, what: str, instead: str) -> float:
