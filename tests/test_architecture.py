@@ -86,7 +86,7 @@ OWN_FILES = {
     "plugins/agent_r1_python/python_tool.py": "the guest of this package",
     "agent_r1_core/sandbox/shell.py": "the guest of this package",
     "agent_r1_core/sandbox/shell_guest.py": "files within a sandbox",
-    "plugins/agent_r1_gateway/program.py": "the task in a folder of its own",
+    "plugins/agent_r1_gateway/process.py": "the task in a folder of its own",
     "plugins/agent_r1_viewer/exported_page.py": "the page of this package",
     "plugins/agent_r1_viewer/front_page.py": "the page of this package",
     "plugins/agent_r1_viewer/app.py": "the page of this package",
