@@ -257,6 +257,9 @@ class Trainer:
         if step == 0:
             self.trackers.log(0, metrics, [])
         self.listener.evaluation(step, result)
+        for text in (text for one in (result, *result.sets.values()) for text in one.conditions):
+            if text not in self.assembly.conditions:  # scores that are missing, tool calls that failed
+                self.listener.note(f"in this evaluation {text}")
         return metrics
 
     async def _checkpoint(self) -> None:

@@ -11,12 +11,13 @@ from agent_r1_core import Run, train
 from agent_r1_core.testing import tiny_model_folder
 
 BROKEN = '''
-"""Advantages of zero, and a reward that breaks on sums in words, which evaluations ask."""
+"""Advantages of zero, and a reward that breaks on sums in words, which evaluations ask, from the third on."""
 from agent_r1_core import AlgorithmSpec, EpisodeError, RewardFn, RewardSpec, hookimpl
 from agent_r1_core.learning.batch import Advantages
 from agent_r1_grpo.grpo import GRPO
 
 AGENT_R1_PLUGIN_API = 1
+ASKED = []
 
 
 class Nothing(GRPO):
@@ -28,7 +29,9 @@ class Nothing(GRPO):
 class Lost(RewardFn):
     def score(self, trajectory):
         if trajectory.task.id.startswith("steps"):
-            raise EpisodeError("the scorer is gone")
+            ASKED.append(trajectory)
+            if len(ASKED) > 2:
+                raise EpisodeError("the scorer is gone")
         return 1.0
 
 
@@ -142,10 +145,11 @@ def test_what_neither_learns_nor_is_scored_says_both_and_keeps_its_steps(home: P
         "tasks__eval": "{name: arithmetic, wording: words, split: eval, size: 2}",
         "run__name": "broken",
         "checkpoint": "{best: null}",
-        **{"evaluation__at_start": "false", "training__max_retries": 0, "training__minibatches": 1},
+        **{"scores": "[broken]", "training__max_retries": 0, "training__minibatches": 1},
     }
-    notes = Notes()
-    run = train("default", overrides(home, 3, **changed), plugins=[PLUGIN, home / "broken.py"], listener=notes)
+    notes, plugins = Notes(), [PLUGIN, PLUGIN.with_name("scores.py"), home / "broken.py"]
+    run = train("default", overrides(home, 3, **changed), plugins=plugins, listener=notes)
+    assert any(text.startswith("in this evaluation 2 of 2 episodes lack the score broken") for text in notes.said)
     assert len(run.metrics()) == 3
     assert run.model.is_dir()
     for step in (2, 3):
