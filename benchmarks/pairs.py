@@ -31,14 +31,13 @@ WARM = 2
 class Training:
     """A run in a process that computes only while it is wanted."""
 
-    def __init__(self, name: str, python: Path, folder: Path, arguments: Sequence[str]) -> None:
+    def __init__(self, name: str, folder: Path, arguments: Sequence[str], python: str = sys.executable) -> None:
         self.name = name
         self._metrics, self._log = folder / name / "metrics.jsonl", folder / f"{name}.log"
         settings = [*arguments, f"run.dir={folder}", f"run.name={name}"]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                [python, "-m", "agent_r1_cli", "train", "--trust", *settings],
-                cwd=folder,  # Python imports from there
+                [python, "-P", "-m", "agent_r1_cli", "train", "--trust", *settings],
                 env={**os.environ, **report.CALM},
                 stdout=log,
                 stderr=log,
@@ -88,20 +87,20 @@ def interval(ratios: Sequence[float]) -> dict[str, float]:
 def main() -> None:
     parser = report.parser(__doc__, "pairs")
     parser.add_argument("--recipe", default="default")
-    parser.add_argument("--first-python", type=Path, default=sys.executable, help="Python of an environment")
+    parser.add_argument("--first-python", default=sys.executable, help="Python of an environment")
     parser.add_argument("--settings", nargs="*", default=["seed=0", "threads=1", "model.dtype=float32"], help="of both")
     parser.add_argument("--first", nargs="*", default=["kernels=false"], help="settings of the one")
     parser.add_argument("--second", nargs="*", default=["kernels=true"], help="settings of the other")
     parser.add_argument("--pairs", type=int, default=20)
     options = parser.parse_args()
-    pythons = {"first": Path(options.first_python).absolute(), "second": Path(sys.executable)}
+    pythons = {"first": options.first_python, "second": sys.executable}
     pairs = 2 if options.quick else options.pairs
     still = ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", "checkpoint.every=1000"]
     settings = [options.recipe, *options.settings, f"training.steps={WARM + pairs + 1}", *still]
     measured: list[dict[str, tuple[float, float]]] = []
     with TemporaryDirectory() as folder:
         both = [
-            Training(name, python, Path(folder), [*settings, *vars(options)[name]]) for name, python in pythons.items()
+            Training(name, Path(folder), [*settings, *vars(options)[name]], python) for name, python in pythons.items()
         ]
         try:
             for number in range(WARM + pairs):
