@@ -103,7 +103,7 @@ def _about_model(resolved: ResolvedConfig) -> list[str]:
 
     name = resolved.config.model.name
     source = find_local_model(name)
-    if source is None or not (source.folder / "config.json").is_file():
+    if source is None:
         return []
     problem = too_few_positions(name, source.folder, resolved.config.env.config.max_tokens)
     return [*([f"training will refuse this: {problem}"] if problem else []), *source.unknown_tools(resolved)]

@@ -240,7 +240,7 @@ def estimate_memory(resolved: ResolvedConfig) -> list[str]:
     source = find_local_model(name)
     teacher = resolved.make("algorithm", resolved.config.algorithm).reference_model()
     unknown = [] if teacher is None or ModelSize.of_model(teacher) else [teacher]
-    if source is None or not (source.folder / "config.json").is_file():
+    if source is None:
         return [
             f"memory: no estimate, since no model {name} is here; training downloads the one of that name from the hub"
         ]

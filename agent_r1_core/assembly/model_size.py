@@ -46,9 +46,7 @@ class ModelSize:
             ModelError, RunError: as `find_local_model`.
         """
         source = find_local_model(name)
-        if source is None or not (source.folder / "config.json").is_file():
-            return None
-        return cls.of_folder(source.folder)
+        return None if source is None else cls.of_folder(source.folder)
 
     @classmethod
     def of_folder(cls, folder: Path) -> ModelSize | None:

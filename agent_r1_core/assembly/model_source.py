@@ -278,9 +278,10 @@ def _from_cache(name: str) -> ModelSource | None:
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     try:
-        return ModelSource(Path(snapshot_download(name, local_files_only=True)), "hub")
+        folder = Path(snapshot_download(name, local_files_only=True))
     except (LocalEntryNotFoundError, HFValidationError):
         return None
+    return ModelSource(folder, "hub") if (folder / "config.json").is_file() else None  # a part may be cached alone
 
 
 def _from_hub(name: str) -> Path:

@@ -41,7 +41,8 @@ class Advantages:
 class Batch:
     """One rollout. [n, T] tensors are 0, false or -1 where a row has ended.
 
-    It is read-only for an algorithm, and so are its trajectories: one that changes either is refused.
+    It is read-only for an algorithm, and so are its trajectories: a run refuses one that changes a tensor, or the
+    rewards, ids, masks or log-probs of a trajectory.
     """
 
     trajectories: list[Trajectory]
