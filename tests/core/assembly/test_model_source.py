@@ -28,6 +28,21 @@ def test_a_folder_in_hugging_face_format_is_taken_as_it_is_and_may_know_any_tool
     assert (source.folder, source.unknown_tools(load_config("default", ["tools=[python]"]))) == (tmp_path, [])
 
 
+def test_a_model_of_which_the_hub_s_cache_holds_a_part_is_not_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    home = tmp_path / "models--some--model"
+    for file, text in (("refs/main", "abc"), ("snapshots/abc/tokenizer.json", "{}")):
+        (home / file).parent.mkdir(parents=True)
+        (home / file).write_text(text)
+    assert find_local_model("some/model") is None
+    (home / "snapshots/abc/config.json").write_text("{}")
+    found = find_local_model("some/model")
+    assert found is not None
+    assert (found.folder, found.origin) == (home / "snapshots/abc", "hub")
+
+
 def test_weights_that_were_cut_off_are_named_before_anything_loads_them(tmp_path: Path) -> None:
     folder = tiny_model_folder(tmp_path / "model")
     weights = folder / "model.safetensors"
