@@ -101,7 +101,7 @@ def _rotary(kind: torch.dtype) -> Any:
 
 
 class Compiled:
-    """What a decoder on a GPU takes of these, as it takes `Kernels` on a CPU."""
+    """What a decoder computes by on a GPU, as it does by `Kernels` on a CPU."""
 
     def add_norm(self, x: Tensor, added: Tensor | None, how: Norm) -> tuple[Tensor, Tensor]:
         """x + added, and its norm."""
