@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -91,7 +91,8 @@ class RecordsConfig(ComponentConfig):
         """Whether all of it is read within seconds: a file or folder of at most 8 MiB."""
         path = Path(self.path or "")
         files = path.rglob("*") if path.is_dir() else [path]
-        return self.path is not None and sum(file.stat().st_size for file in files if file.is_file()) <= _SMALL
+        sizes = accumulate(file.stat().st_size for file in files if file.is_file())
+        return self.path is not None and all(size <= _SMALL for size in sizes)
 
     def first(self, usable: Callable[[Record], bool] = lambda _: True) -> Record | None:
         """The first record behind the offset, read alone; None where that takes long: from the hub, a folder, or a

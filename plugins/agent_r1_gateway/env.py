@@ -183,6 +183,8 @@ class ProgramEnv(ToolEnv):
         if self._untrained > _MOST_UNTRAINED:
             raise EpisodeError(f"the program asked {_MOST_UNTRAINED} times in a row for what is not trained")
         following = await self._next("neither asked the model again nor ended")
+        if self._line.unrewarded:
+            raise EpisodeError(f"a reward that the program reported was refused: {self._line.unrewarded}")
         info: dict[str, Any] = {} if withdrawn else {"request": told}
         if self._left_out and (withdrawn or self._turns == 1):
             info["left_out"] = list(self._left_out)

@@ -78,6 +78,8 @@ class Line:
         self._ended: str | None = None
         self.refused = ""
         """Why the last request was refused; empty where it was not."""
+        self.unrewarded = ""
+        """Why a reward that the program reported cannot count; empty where all do."""
 
     def ask(self, request: ChatRequest, api: str, headers: Mapping[str, str]) -> Asked:
         """Put a request through, or find the one that it repeats; whoever asks calls `leave` in the end.
@@ -134,7 +136,9 @@ class Line:
         if self._on_reward is None or self._ended is not None:
             raise Refused(self._ended or "nothing is trained here, so that rewards have no meaning", 403)
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e18:
-            raise Refused('send {"reward": number}, a number between -1e18 and 1e18', field="reward")
+            shown = f"{value!r:.80}"
+            self.unrewarded = f'the reward {shown} is no number between -1e18 and 1e18; send {{"reward": number}}'
+            raise Refused(self.unrewarded)
         self._on_reward(float(value))
 
     def close(self, sentence: str) -> None:

@@ -50,8 +50,8 @@ class Gateway:
             AgentR1Error: the address is taken, or none of this machine.
         """
         self._lines: dict[str, Line] = {}
-        self._mentioned: set[tuple[str, str]] = set()
-        """Fields without effect that the log has named."""
+        self._mentioned: set[str] = set()
+        """What the log has named: fields without effect, and that a reward was of no episode."""
         self._forwarder = Forwarder()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.socket(family)
@@ -92,7 +92,8 @@ class Gateway:
 
     def app(self) -> Starlette:
         """The application; it has the routes of every dialect."""
-        routes = [Route("/reward", self._reward, methods=["POST"]), Route("/v1/models", self._models)]
+        routes = [Route(path, self._reward, methods=["POST"]) for path in ("/reward", "/v1/reward")]
+        routes.append(Route("/v1/models", self._models))
         for dialect in DIALECTS:
             routes += [Route(path, self._answering(dialect, self._ask), methods=["POST"]) for path in dialect.PATHS]
         counting = self._answering(messages, self._count)
@@ -145,9 +146,15 @@ class Gateway:
         return JSONResponse({"input_tokens": characters // 4 + 1})
 
     async def _reward(self, request: Request) -> Response:
+        line = self._lines.get(_key(request))
         try:
             self._line(request).reward(_object(await _read(request)).get("reward"))
         except Refused as refused:
+            if line is not None:
+                line.unrewarded = str(refused)
+            elif "reward" not in self._mentioned:
+                self._mentioned.add("reward")
+                _LOG.warning("a reward counts for no episode: %s", refused)
             return JSONResponse({"error": {"message": str(refused)}}, refused.status)
         return Response(status_code=204)
 
@@ -172,8 +179,8 @@ class Gateway:
     def _mention(self, request: ChatRequest, dialect: Dialect) -> None:
         """Log each field without effect once."""
         for name in request.ignored:
-            if (dialect.NAME, name) not in self._mentioned:
-                self._mentioned.add((dialect.NAME, name))
+            if (field := f"{dialect.NAME} {name}") not in self._mentioned:
+                self._mentioned.add(field)
                 _LOG.info("a program sets %s in requests to %s, which has no effect", name, dialect.NAME)
 
 

@@ -8,9 +8,11 @@ import sys
 import textwrap
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
+import httpx2
 import psutil
 import pytest
 from agent_r1_gateway.config import ProgramConfig
@@ -149,6 +151,42 @@ def test_rewards_of_turns_reach_their_turns(play_one):
 
     trajectory = play_one(run)
     assert [turn.reward for turn in trajectory.turns] == [0.25, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b'{"reward": "0.5"}', "the reward '0.5' is no number between"),
+        (b'{"rewrd": 0.5}', "the reward None is no number between"),
+        (b"reward=0.5", "the body is not JSON"),
+        (None, "the reward nan is no number between"),
+    ],
+)
+def test_a_reward_that_cannot_count_fails_the_episode_though_the_program_does_not_look(play_one, body, why):
+    def run(client, episode):
+        client.ask([user("one")])
+        with suppress(Exception):
+            episode.reward(float("nan")) if body is None else client.http.post("reward", content=body)
+        client.ask([user("two")])
+        return 1
+
+    trajectory = play_one(run)
+    assert trajectory.status == EndStatus.FAILED
+    assert trajectory.reason.startswith(f"a reward that the program reported was refused: {why}")
+
+
+def test_a_reward_with_the_key_of_no_episode_is_noted_once(play_one, caplog):
+    def run(client, episode):
+        client.ask([user("one")])
+        for _ in range(2):
+            httpx2.post(episode.anthropic_base_url + "/reward", json={"reward": 0.5})
+        return 1
+
+    assert play_one(run).total_reward == 1
+    assert [text for text in caplog.messages if "counts for no episode" in text] == [
+        "a reward counts for no episode: the API key is not one of a running episode; use the key that the program "
+        "was given"
+    ]
 
 
 def test_what_is_not_the_agents_work_leaves_no_turn(play_one):
