@@ -35,7 +35,7 @@ _NAMES = {
     "evaluation.episode_record": "new_lines supporting_titles",
     "folders": "cache_dir",
     "hookspecs": "hookimpl",
-    "metrics.scorers": "exact_match_score f1_score normalize_answer",
+    "metrics.scorers": "exact_match_score f1_score is_accepted misread normalize_answer",
     "records": "read_records Record RecordTasks RecordsConfig stream_records text_field",
     "runs.run": "Run",
     "specs": "AlgorithmSpec CommandSpec ContextSpec EngineSpec EnvSpec Preset RewardSpec ScoreSpec "

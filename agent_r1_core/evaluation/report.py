@@ -19,7 +19,7 @@ from agent_r1_core.evaluation.intervals import estimates, finished_tasks, lost_t
 from agent_r1_core.metrics import scorers as metric
 from agent_r1_core.metrics.declared import EVALUATION
 from agent_r1_core.metrics.estimate import Estimate
-from agent_r1_core.metrics.scorers import SCORERS, scores_of
+from agent_r1_core.metrics.scorers import SCORERS, exact_match_score, is_accepted, scores_of
 from agent_r1_core.runs.failures import Failures
 from agent_r1_core.trajectory import EndStatus
 
@@ -173,7 +173,7 @@ def report(
         failures=Failures.among([one.reason for one in episodes if one.failed], len(episodes)),
         tools=dict(tools or {}),
         # Each once: what is scored again has the sentence from the record.
-        conditions=tuple(dict.fromkeys([*conditions, *_failing_tools(scored)])),
+        conditions=tuple(dict.fromkeys([*conditions, *_failing_tools(scored), *_misread(scored)])),
         provenance=dict(provenance or {}),
         breakdowns=breakdowns(tasks, lost),
         declared=dict(declared or {}),
@@ -188,6 +188,18 @@ def _failing_tools(episodes: Sequence[EpisodeRecord]) -> list[str]:
     failures: Counter[str] = sum((Counter(one.tool_failures) for one in episodes), Counter())
     commonest = [f"; {times} of them: {failure}" for failure, times in failures.most_common(1)]
     return [f"{errors} of {calls} tool calls ended in errors{''.join(commonest)}"]
+
+
+def _misread(episodes: Sequence[EpisodeRecord]) -> list[str]:
+    """A sentence if exact matches say something else than what is accepted, with the first one."""
+    exact = [one for one in episodes if one.answers and exact_match_score(one.prediction, one.answers)]
+    wrong = [one for one in exact if not is_accepted(one.prediction, one.answers)]
+    if not wrong:
+        return []
+    return [
+        f"exact_match, whose normalisation drops signs, points and articles, counts {len(wrong)} answers that say "
+        f"something else, such as {wrong[0].prediction!r} for {wrong[0].answers[0]!r}"
+    ]
 
 
 Breakdowns = dict[str, dict[str, dict[str, Estimate]]]

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _CLOSED = frozenset({"yes", "no", "noanswer"})
+_NUMBER = re.compile(r"[-+$\s]*[0-9.,/]*[0-9][.,]?%?")
+_THOUSANDS = re.compile(r",(?=[0-9]{3}(?![0-9]))")
 
 
 def normalize_answer(text: str) -> str:
@@ -58,6 +60,40 @@ def substring_match_score(prediction: str | None, answers: str | Sequence[str]) 
         ValueError: there is no accepted answer.
     """
     return _best(prediction, answers, lambda given, accepted: float(accepted in given if accepted else not given))
+
+
+def misread(prediction: str, answer: str) -> bool:
+    """Whether the normalisation takes two different things for one: numbers with another sign, point or slash (`-38`
+    and `38`, `1/2` and `12`), or texts of which it leaves nothing (the choice `A` and an empty answer)."""
+    normalized = normalize_answer(answer)
+    if normalize_answer(prediction) != normalized:
+        return False
+    if not normalized:
+        return _bare(prediction) != _bare(answer)
+    one, other = prediction.strip(), answer.strip()
+    return bool(_NUMBER.fullmatch(one) and _NUMBER.fullmatch(other)) and _digits(one) != _digits(other)
+
+
+def is_accepted(prediction: str | None, answers: str | Sequence[str]) -> bool:
+    """Whether the prediction is an accepted answer: an exact match that is not `misread`. Rewards go by this.
+
+    Raises:
+        ValueError: there is no accepted answer.
+    """
+    if exact_match_score(prediction, answers) == 0.0 or prediction is None:
+        return False
+    accepted = [answers] if isinstance(answers, str) else answers
+    return any(exact_match_score(prediction, one) == 1.0 and not misread(prediction, one) for one in accepted)
+
+
+def _bare(text: str) -> str:
+    """Lower case, without punctuation at the ends; a text of punctuation keeps it."""
+    return " ".join(text.lower().split()).strip(string.punctuation + " ") or text.strip()
+
+
+def _digits(number: str) -> str:
+    """A number's digits with its sign, point and slash."""
+    return re.sub(r"[^0-9.,/-]", "", _THOUSANDS.sub("", number)).rstrip(".,")
 
 
 def _best(prediction: str | None, answers: str | Sequence[str], score: Callable[[str, str], float]) -> float:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent_r1_core import Metric, Task, Trajectory, exact_match_score
+from agent_r1_core import Metric, Task, Trajectory, is_accepted
 from agent_r1_judges.asking import Verdict
 from agent_r1_judges.config import JudgeConfig
 
@@ -64,7 +64,7 @@ def gold(trajectory: Trajectory) -> bool | None:
     """Whether the answer is an accepted one; None: the task has none."""
     if not trajectory.task.answers:
         return None
-    return exact_match_score(trajectory.answer, trajectory.task.answers) == 1
+    return is_accepted(trajectory.answer, trajectory.task.answers)
 
 
 def note_of(calls: Sequence[tuple[Verdict[Any], bool]], **verdict: Any) -> dict[str, Any]:

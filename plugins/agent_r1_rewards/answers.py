@@ -1,6 +1,8 @@
 """The rewards `exact_match` and `f1`, by the official scorers of HotpotQA, and `numeric_match`: the final answer.
 
-A task without accepted answers cannot be scored: the scorer's error fails the episode.
+HotpotQA's normalisation drops signs, points and articles. Here alone, other than in scores, `38` is not paid for `-38`,
+nor an empty answer for the choice `A`. A task without accepted answers cannot be scored: the scorer's error fails the
+episode.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from fractions import Fraction
 
 from pydantic import Field
 
-from agent_r1_core import ComponentConfig, RewardFn, Trajectory, exact_match_score, f1_score
+from agent_r1_core import ComponentConfig, RewardFn, Trajectory, f1_score, is_accepted, misread
 
 
 class ExactMatch(RewardFn):
@@ -22,7 +24,7 @@ class ExactMatch(RewardFn):
         Raises:
             ValueError: the task has no accepted answer.
         """
-        return exact_match_score(trajectory.answer, trajectory.task.answers)
+        return float(is_accepted(trajectory.answer, trajectory.task.answers))
 
 
 class F1(RewardFn):
@@ -34,7 +36,9 @@ class F1(RewardFn):
         Raises:
             ValueError: the task has no accepted answer.
         """
-        return f1_score(trajectory.answer, trajectory.task.answers)
+        answer, accepted = trajectory.answer, trajectory.task.answers
+        meant = [one for one in accepted if answer is None or not misread(answer, one)]
+        return f1_score(answer, meant) if meant or not accepted else 0.0
 
 
 _RUN = re.compile(r"(?P<sign>(?<!\w)[-+\u2212]\s?)?[$€£]?(?P<digits>[0-9.,/]*[0-9](?:[eE][-+]?[0-9]{1,3}(?![0-9]))?)")

@@ -10,7 +10,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from agent_r1_core import ComponentConfig, RewardFn, Trajectory, exact_match_score
+from agent_r1_core import ComponentConfig, RewardFn, Trajectory, is_accepted
 
 
 def format_score(trajectory: Trajectory) -> float:
@@ -45,7 +45,7 @@ class ExactMatchWithFormat(RewardFn):
             ValueError: the task has no accepted answer.
         """
         score = format_score(trajectory)
-        return exact_match_score(trajectory.answer, trajectory.task.answers) if score == 1.0 else score - 1.0
+        return float(is_accepted(trajectory.answer, trajectory.task.answers)) if score == 1.0 else score - 1.0
 
 
 class Overlong(RewardFn):

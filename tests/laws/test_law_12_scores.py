@@ -64,6 +64,15 @@ def test_exact_match_is_the_official_one_and_substring_match_bears_its_own_name(
     assert "official" in result.scorers["exact_match"]
 
 
+def test_an_exact_match_that_says_something_else_is_named() -> None:
+    """The official normalisation drops signs, points and articles."""
+    task = make_task("sum", "What is 2 - 40?", ("-38",))
+    right, wrong = (EpisodeRecord.of(make_trajectory(task=task, answer=answer)) for answer in ("-38.", "38"))
+    named = "exact_match, whose normalisation drops signs, points and articles, counts 1 answers that say something"
+    assert report([right], sampling=SAMPLING).conditions == ()
+    assert report([right, wrong], sampling=SAMPLING).conditions == (f"{named} else, such as '38' for '-38'",)
+
+
 def test_every_score_has_its_n_and_an_interval_that_fits_it(result: EvaluationResult) -> None:
     """Shares carry Wilson's, other scores a bootstrap over tasks."""
     for name, value in result.metrics.items():

@@ -8,7 +8,7 @@ from agent_r1_rewards.calls import SupportingTitles, ValidToolCall
 from agent_r1_rewards.form import ExactMatchWithFormat, Format, Overlong
 from pydantic import ValidationError
 
-from agent_r1_core import CallRecord, EndStatus, Trajectory
+from agent_r1_core import CallRecord, EndStatus, Trajectory, exact_match_score, normalize_answer
 from agent_r1_core.testing import RewardContract, make_task, make_trajectory
 
 TWO = make_task(answers=("2", "two"))
@@ -72,6 +72,27 @@ def episode(*notes: list[Noted], answer: str | None = "Paris", accepted: tuple[s
 def test_a_task_without_accepted_answers_is_an_error_and_no_zero(reward: Any) -> None:
     with pytest.raises(ValueError, match="answers"):
         reward.score(episode(accepted=()))
+
+
+@pytest.mark.parametrize(
+    ("said", "accepted", "paid"),
+    [
+        *((said, said, 1.0) for said in ("-38", "1/2", "A", "1.5", "The The", "!!!")),
+        *(("-$1,000.", "-1000", 1.0), ("(a)", "A.", 1.0), ("the 38", "38", 1.0), ("+5%", "5", 1.0)),
+        *(("38", "-38", 0.0), ("-38", "38", 0.0), ("12", "1/2", 0.0), ("15", "1.5", 0.0), ("1,5", "15", 0.0)),
+        *(("", "A", 0.0), ("the", "A", 0.0), ("a", "An", 0.0), ("?", "!!!", 0.0), ("1.000", "1,000", 0.0)),
+    ],
+)
+def test_what_the_normalisation_takes_for_the_answer_and_is_another_is_not_paid(
+    said: str, accepted: str, paid: float
+) -> None:
+    """Scores are the official ones: they take all of these for right."""
+    task = make_task(answers=("Rome", accepted))
+    right = make_trajectory(task=task, answer=said)
+    assert exact_match_score(said, task.answers) == 1.0
+    assert ExactMatch().score(right) == paid
+    if normalize_answer(accepted):  # else the official F1 is 0 in any case
+        assert F1().score(right) == paid
 
 
 @pytest.mark.parametrize(
