@@ -18,12 +18,12 @@ from agent_r1_core.assembly.hardware import Hardware, apply
 from agent_r1_core.assembly.model_source import ModelSource, find_model, refuse_code, too_few_positions
 from agent_r1_core.assembly.roles import LearnerRole, Rollouts
 from agent_r1_core.assembly.site import HERE, Site
+from agent_r1_core.assembly.task_notes import describe_mixture, describe_shared
 from agent_r1_core.assembly.task_order import Order
 from agent_r1_core.assembly.task_sets import (
     TRAIN,
     Note,
     TaskSet,
-    describe_mixture,
     load_tasks,
     record,
     set_names,
@@ -88,6 +88,12 @@ class Assembly:
     @property
     def evaluation(self) -> dict[str, TaskSet]:
         return {name: one for name, one in self.sets.items() if name != TRAIN}
+
+    @property
+    def evaluation_basis(self) -> str:
+        """What a metric rests on that chooses the best checkpoint: how evaluations decode, and what they ask."""
+        best, greedy = self.config.best_metric or "", self.config.evaluation.greedy
+        return self.evaluation_tasks.basis(greedy) if best.startswith("eval/") else ""
 
     @property
     def conditions(self) -> list[str]:
@@ -169,7 +175,7 @@ def assemble(
     sets = load_tasks(resolved, names, note, held_out_by)
     if learning:
         _check_demonstrations(resolved, sets[TRAIN])
-        for sentence in describe_mixture(config, sets[TRAIN]):
+        for sentence in (*describe_mixture(config, sets[TRAIN]), *describe_shared(resolved, sets)):
             note(sentence)
     order = training_order(config, sets[TRAIN]) if learning else None
     if order is not None and checkpoint is not None:

@@ -30,6 +30,7 @@ async def save_checkpoint(
     settings: CheckpointConfig,
     best: str | None,
     metrics: Mapping[str, float],
+    basis: str = "",
 ) -> None:
     """Begin to write the checkpoint of a step, whole or not at all; the metric `best` decides which checkpoint is best.
 
@@ -38,6 +39,7 @@ async def save_checkpoint(
 
     Args:
         order: the place in the order of tasks behind the step.
+        basis: what `best` rests on in `metrics`, as in `Checkpoints.save`.
 
     Raises:
         RunError: the checkpoint before it could not be written.
@@ -51,7 +53,7 @@ async def save_checkpoint(
         write_json(folder / TASK_ORDER, place)
 
     value = metrics.get(best) if best else None
-    run.checkpoint_writer.start(step, write, keep=settings.keep, metric=best, value=value)
+    run.checkpoint_writer.start(step, write, keep=settings.keep, metric=best, value=value, basis=basis)
 
 
 def save_model(learner: LearnerRole, run: Run) -> None:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from agent_r1_core.assembly.model_source import find_local_model, model_shape
-from agent_r1_core.opening import check_regular
+from agent_r1_core.assembly.model_source import find_local_model, model_shape, open_weights
 
 _LAYER_NAME = re.compile(r"^.*?\.\d+\.")
 """How the names of a layer's tensors begin: `model.layers.7.`."""
@@ -53,7 +52,7 @@ class ModelSize:
         """The size of a Hugging Face folder; None if its weights are not safetensors or its shape is unusual.
 
         Raises:
-            ModelError: config.json cannot be read.
+            ModelError: config.json, or a file of weights, cannot be read.
         """
         shape = model_shape(folder)
         wanted = ("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size")
@@ -88,9 +87,6 @@ class ModelSize:
 
 def _tensors(file: Path) -> Iterator[tuple[str, list[int]]]:
     """Names and shapes of the tensors in a safetensors file; reads only its header."""
-    from safetensors import safe_open
-
-    check_regular(file)
-    with safe_open(str(file), framework="np") as tensors:
+    with open_weights(file) as tensors:
         for name in tensors.keys():  # noqa: SIM118
             yield name, tensors.get_slice(name).get_shape()

@@ -261,15 +261,24 @@ def _of_run(path: Path, policy: RunPolicy) -> ModelSource:
 
 def _check_weights(folder: Path) -> None:
     """Read the headers of the weight files, which state how long these must be; refuse files that are not."""
+    for file in sorted(folder.glob("*.safetensors")):
+        with open_weights(file):
+            pass
+
+
+def open_weights(file: Path) -> Any:
+    """A safetensors file, opened; a context manager. Only its header is read.
+
+    Raises:
+        ModelError: it is damaged, or shorter than its header says.
+    """
     from safetensors import SafetensorError, safe_open
 
-    for file in sorted(folder.glob("*.safetensors")):
-        try:
-            check_regular(file)
-            with safe_open(file, "np"):
-                pass
-        except (SafetensorError, OSError) as error:
-            raise ModelError(f"the weights in {file} are damaged or cut off ({error}); copy the file again") from error
+    try:
+        check_regular(file)
+        return safe_open(str(file), "np")
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"the weights in {file} are damaged or cut off ({error}); copy the file again") from error
 
 
 def _from_cache(name: str) -> ModelSource | None:

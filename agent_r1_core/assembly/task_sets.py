@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.assembly.curriculum import Curriculum, Part
-from agent_r1_core.assembly.task_order import MixedOrder, Order, TaskOrder, hold_out, shares
+from agent_r1_core.assembly.task_order import MixedOrder, Order, TaskOrder, hold_out
 from agent_r1_core.contracts.tool import ToolResources
 from agent_r1_core.errors import ConfigError, RunError, TaskError, describe_error
 from agent_r1_core.folders import cache_dir
 from agent_r1_core.runs.evaluation_file import EvaluationTasks
 from agent_r1_core.runs.run import Run
+from agent_r1_core.runs.trajectory_file import tasks_digest
 
 if TYPE_CHECKING:
     from agent_r1_core.config import EvaluationConfig, ResolvedConfig, RunConfig
@@ -77,8 +78,8 @@ def unused_sets(config: RunConfig, names: Sequence[str]) -> list[str]:
     """The keys of the task sources that are not read where only these task sets are loaded."""
     tasks = config.tasks
     training = TRAIN in names or (tasks.eval is None and "eval" in names)
-    unused = [] if training else [_key(TRAIN, tasks.train, name) for name in tasks.train_sets]
-    return unused + [_key("eval", tasks.eval, name) for name in tasks.eval_sets if name not in names]
+    unused = [] if training else [task_set_key(TRAIN, tasks.train, name) for name in tasks.train_sets]
+    return unused + [task_set_key("eval", tasks.eval, name) for name in tasks.eval_sets if name not in names]
 
 
 def load_tasks(
@@ -99,7 +100,7 @@ def load_tasks(
     config = resolved.config
     eval_sets = config.tasks.eval_sets
     sets = {
-        name: _load(resolved, block, _key("eval", config.tasks.eval, name))
+        name: _load(resolved, block, task_set_key("eval", config.tasks.eval, name))
         for name in names
         if name != TRAIN and (block := eval_sets[name]) is not None
     }
@@ -135,10 +136,11 @@ def tool_resources(
 
 
 def record(sets: Mapping[str, TaskSet]) -> EvaluationTasks:
-    """The record of the evaluation sets that a run keeps."""
+    """The record of the task sets that a run keeps."""
     evaluated = {name: tuple(task.id for task in task_set.tasks) for name, task_set in sets.items() if name != TRAIN}
     held_out = (task_set.held_out for task_set in sets.values() if task_set.held_out is not None)
-    return EvaluationTasks(evaluated, next(held_out, None))
+    digests = {name: tasks_digest(task_set.tasks) for name, task_set in sets.items()}
+    return EvaluationTasks(evaluated, next(held_out, None), digests)
 
 
 def training_order(config: RunConfig, train: TaskSet) -> Order:
@@ -179,32 +181,12 @@ def _curriculum(config: RunConfig, settings: CurriculumConfig, train: TaskSet) -
     return Curriculum({name: part(name, parts[name]) for name in sorted(parts)}, settings, config.seed)
 
 
-def describe_mixture(config: RunConfig, train: TaskSet) -> list[str]:
-    """Sentences about the mixture, and about sets that have fewer tasks than a step takes."""
-    per_step, count = config.training.tasks_per_step, len(train.tasks)
-    sentences = []
-    if isinstance(config.tasks.train, dict) and len(train.sizes) > 1 and config.training.curriculum is None:
-        share = shares({name: block.weight for name, block in config.tasks.train_sets.items()})
-        parts = [f"{name} ({float(share[name]):.3g} of the tasks played, has {n})" for name, n in train.sizes.items()]
-        sentences.append(f"the training tasks are mixed from {', '.join(parts)}")
-        sentences += [
-            f"training.tasks_per_step is {per_step}, of which {float(share[name] * per_step):.3g} would be of {name}, "
-            f"but it has only {n}: every step takes all of them, and more of the others"
-            for name, n in train.sizes.items()
-            if n < share[name] * per_step and count >= per_step
-        ]
-    if count < per_step:
-        sentences.append(
-            f"training.tasks_per_step is {per_step}, but there are only {count} training tasks: every step takes all "
-            "of them"
-        )
-    return sentences
-
-
 def _training_sets(resolved: ResolvedConfig) -> dict[str, TaskSet]:
     """The training sets by name; the tasks of several have the names of their sets in their metadata."""
     tasks = resolved.config.tasks
-    loaded = {name: _load(resolved, block, _key(TRAIN, tasks.train, name)) for name, block in tasks.train_sets.items()}
+    loaded = {
+        name: _load(resolved, block, task_set_key(TRAIN, tasks.train, name)) for name, block in tasks.train_sets.items()
+    }
     owners: dict[str, str] = {}
     for name, part in loaded.items():
         for task in part.tasks:
@@ -294,7 +276,8 @@ def _sampled(tasks: Sequence[Task], settings: EvaluationConfig, seed: int) -> Se
     return [tasks[index] for index in sorted(chosen)]
 
 
-def _key(place: str, sources: Any, name: str) -> str:
+def task_set_key(place: str, sources: Any, name: str) -> str:
+    """Where the recipe names a task set: `tasks.train`, or `tasks.train.<name>` where `sources` has names."""
     return f"tasks.{place}.{name}" if isinstance(sources, dict) else f"tasks.{place}"
 
 

@@ -284,10 +284,15 @@ def _warn_of_shared_tasks(setup: Setup) -> None:
     for (one, source, start, end), (other, same, first, last) in product(sets, sets):
         shared = source == same and start < last and first < end
         if written and shared and (one.key[1], other.key[1]) == ("train", "eval"):
-            setup.warnings.append(
-                f"{key_text(other.key)} has tasks of {key_text(one.key)}: the scores are likely too high; give one of "
-                "them another file or split, or other records by size and offset"
-            )
+            setup.warnings.append(shared_tasks(key_text(other.key), key_text(one.key)))
+
+
+def shared_tasks(scored: str, trained: str) -> str:
+    """The warning for two task sets that share tasks, by their keys."""
+    return (
+        f"{scored} has tasks of {trained}: the scores are likely too high; give one of them another file or split, or "
+        "other records by size and offset"
+    )
 
 
 def _rows(block: ResolvedBlock) -> tuple[Any, float, float]:

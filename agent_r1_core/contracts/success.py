@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from agent_r1_core.trajectory import EndStatus, Trajectory, differ
 
@@ -27,6 +27,14 @@ def succeeded(trajectory: Trajectory, success_at: float | None = None) -> bool:
         success_at = RETURN_OF_SUCCESS
     reached = trajectory.total_reward
     return reached >= success_at or not differ(reached, success_at)
+
+
+def judged(successes: Sequence[bool | None], cut: Sequence[bool]) -> list[bool | None]:
+    """What the environment said of the episodes of one rollout. Where it judges some of them, one that a budget `cut`
+    before it was judged is no success; None: it was not judged."""
+    if all(success is None for success in successes):
+        return list(successes)
+    return [False if success is None and short else success for success, short in zip(successes, cut, strict=True)]
 
 
 def distinct_successes(

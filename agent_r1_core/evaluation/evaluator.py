@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.assembly.assembly import Assembly, assemble
 from agent_r1_core.assembly.site import HERE, Site
+from agent_r1_core.contracts.success import judged
 from agent_r1_core.errors import ConfigError, EpisodeError, TaskError
 from agent_r1_core.evaluation.baselines import BASELINES, BaselineName, SilentTool, search_and_ask
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
@@ -18,6 +19,7 @@ from agent_r1_core.evaluation.provenance import provenance, provenance_in_traini
 from agent_r1_core.evaluation.report import EvaluationResult, combine, report
 from agent_r1_core.rollout import Measurer, RolloutRequest
 from agent_r1_core.runs.run import Run
+from agent_r1_core.trajectory import EndStatus
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
@@ -122,6 +124,8 @@ async def evaluate_tasks(
         EpisodeRecord.of(one, by_id.get(one.task.id), set_name, values)
         for one, values in zip(played, measured, strict=True)
     ]
+    successes = judged([one.success for one in episodes], [one.status == EndStatus.TRUNCATED for one in episodes])
+    episodes = [replace(one, success=success) for one, success in zip(episodes, successes, strict=True)]
     try:
         result = report(
             episodes,

@@ -1,8 +1,8 @@
 """What a score rests on, in sentences (LAW 12): its corpus, how the checkpoint was chosen, what was held out.
 
-Nothing is assumed. Whether a task was trained on is looked up in the trajectories of the policy's run, up to the step
-of the policy; of a model that no run here trained, it is not known. A run that began with another run's policy answers
-for itself alone.
+Nothing is assumed. Whether a task was trained on, under whatever id, is looked up in the trajectories of the policy's
+run, up to the step of the policy; of a model that no run here trained, it is not known. A run that began with another
+run's policy answers for itself alone.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from agent_r1_core.assembly.task_notes import asked_in_training
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.run import Run
 from agent_r1_core.runs.trajectory_file import read_task_keys, task_key
@@ -32,8 +33,7 @@ def provenance(model: ModelSource, tasks: Sequence[Task], tools: Tools) -> dict[
 def provenance_in_training(assembly: Assembly, name: str, step: int) -> dict[str, str]:
     """What the scores on an evaluation set rest on, of a policy that is still trained, after `step`."""
     tasks = assembly.sets[name].tasks
-    ids = {task.id for task in tasks}
-    alike = {task_key(task) for task in assembly.train.tasks if task.id in ids}
+    alike = {task_key(task) for task in asked_in_training(tasks, assembly.train)}
     return {
         "corpus": corpus(assembly.rollouts.tools(name)),
         "checkpoint": f"the policy in training, after step {step}; no score chose it",

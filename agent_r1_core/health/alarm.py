@@ -31,7 +31,9 @@ class Alarm:
     @classmethod
     def begin(cls, step: int, monitor: Monitor, value: float, limit: float, since: int) -> Alarm:
         """The alarm of a monitor that has seen enough."""
-        seen = monitor.seen.format(value=f"{value:.3g}", limit=f"{limit:.3g}")
+        shares = "{value} of " in monitor.seen
+        shown = [f"{100 * one:.3g} %" if shares else f"{one:.3g}" for one in (value, limit)]
+        seen = monitor.seen.format(value=shown[0], limit=shown[1])
         sentence = f"{seen}, since step {since}; what usually helps: {monitor.helps}"
         return cls(step, monitor.name, "begins", value, limit, since, monitor.severe, sentence)
 

@@ -52,7 +52,7 @@ EPISODE_REPEATED_CALLS = Metric(
 )
 EPISODE_SUCCESS = Metric(
     "episode/success",
-    "episodes that the environment called a success, of those that it judged",
+    "episodes that the environment called a success, of those that it judged or a budget cut",
     unit="share",
     better="higher",
 )

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from agent_r1_core.contracts.success import judged
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.trajectory import Trajectory, differ
 
@@ -71,9 +72,10 @@ def episode_metrics(each: Any) -> dict[str, float]:
     calls, summaries = sum(each.calls), sum(each.summaries)
     if calls:
         metrics[metric.EPISODE_REPEATED_CALLS] = sum(each.repeated_calls) / calls
-    judged = [float(success) for success in each.success if success is not None]
-    if judged:
-        metrics[metric.EPISODE_SUCCESS] = statistics.fmean(judged)
+    successes = judged(each.success, [not terminated for terminated in each.terminated])
+    known = [float(success) for success in successes if success is not None]
+    if known:
+        metrics[metric.EPISODE_SUCCESS] = statistics.fmean(known)
     if summaries:
         metrics[metric.EPISODE_SUMMARIES] = summaries / n
         metrics[metric.EPISODE_CUT_SUMMARIES] = sum(each.cut_summaries) / summaries

@@ -68,6 +68,7 @@ class RecordTasks(TaskSource, ABC):
         """
         if self.config.is_small:
             self.load()
+            self.corpus()
         elif (record := self.config.first(self.usable)) is not None:
             self.task(record)
 

@@ -41,7 +41,10 @@ class Checkpoint:
     value: float | None
     """The metric's value; None where it was not measured at this step."""
     competitors: int
-    """Checkpoints up to this one, itself included, for which the metric was measured; deleted ones count."""
+    """Checkpoints up to this one, itself included, for which the metric was measured on this basis; deleted ones
+    count."""
+    basis: str = ""
+    """What the value rests on, such as the tasks that were asked: values of another one do not compete."""
     checksums: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
     """By file."""
 
@@ -124,15 +127,15 @@ def inspect(path: Path) -> Checkpoint | str:
 def _checkpoint(path: Path, record: Mapping[str, Any]) -> Checkpoint:
     """The checkpoint of a record; raises one of `_MALFORMED` if somebody else wrote it."""
     step, metric, value, competitors = (record[key] for key in ("step", "metric", "value", "competitors"))
-    checksums = dict(record["crc32"])
-    if not (type(step) is type(competitors) is int and isinstance(metric, str | None)):
+    checksums, basis = dict(record["crc32"]), record.get("basis", "")
+    if not (type(step) is type(competitors) is int and isinstance(metric, str | None) and isinstance(basis, str)):
         raise TypeError("a value has another type than was written")
     if value is not None and not (isinstance(value, int | float) and math.isfinite(value)):
         raise ValueError("the value is no number")
     if checksums.keys() != record["files"].keys():
         raise ValueError("the checksums are those of other files")
     check_names(record["files"])
-    return Checkpoint(path, step, metric, None if value is None else float(value), competitors, checksums)
+    return Checkpoint(path, step, metric, None if value is None else float(value), competitors, basis, checksums)
 
 
 def _checksum_of_state(state: Mapping[str, Any]) -> int:

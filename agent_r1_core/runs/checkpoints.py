@@ -32,6 +32,7 @@ class Checkpoints:
         keep: int = 2,
         metric: str | None = None,
         value: float | None = None,
+        basis: str = "",
     ) -> Checkpoint:
         """Write the checkpoint of a step, then delete those that are neither the best nor among the newest `keep`.
 
@@ -41,18 +42,20 @@ class Checkpoints:
             keep: How many of the newest to keep; at least one is kept.
             metric: Name of the metric by which checkpoints compete; the highest value wins, the earlier one on a tie.
             value: Its value at this step; None, or NaN, where it was not measured.
+            basis: What the value rests on; only values of one basis compete.
 
         Raises:
             RunError: writing fails (disk full, read-only).
         """
         measured = value if value is not None and math.isfinite(value) else None
         before = max((item for item in self.all() if item.step < step), key=lambda item: item.step, default=None)
-        competitors = before.competitors if before is not None and before.metric == metric else 0
-        competitors += measured is not None
+        alike = before is not None and (before.metric, before.basis) == (metric, basis)
+        competitors = (before.competitors if before is not None and alike else 0) + (measured is not None)
+        record = {"step": step, "metric": metric, "value": measured, "competitors": competitors, "basis": basis}
 
         def fill(folder: Path) -> None:
             write(folder)
-            write_state(folder, {"step": step, "metric": metric, "value": measured, "competitors": competitors})
+            write_state(folder, record)
 
         with naming(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -104,13 +107,14 @@ class Checkpoints:
         return None, damaged
 
     def best(self, without: Collection[Path] = ()) -> Checkpoint | None:
-        """The checkpoint with the highest value of the metric in use, the earlier on a tie; None if not measured.
+        """The checkpoint with the highest value of the metric in use, of those on its latest basis, the earlier on a
+        tie; None if not measured.
 
         Args:
             without: folders of checkpoints that do not count.
         """
         measured = [item for item in self.all() if item.value is not None and item.path not in without]
-        measured = [item for item in measured if item.metric == measured[-1].metric]
+        measured = [item for item in measured if (item.metric, item.basis) == (measured[-1].metric, measured[-1].basis)]
         return max(measured, key=lambda item: (item.value, -item.step)) if measured else None
 
     def discard_after(self, step: int) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -156,12 +156,27 @@ def _read(path: Path, most: int, why: str = "") -> bytes:
 
 @dataclass(frozen=True)
 class EvaluationTasks:
-    """Ids of tasks, kept in the run's `evaluation_tasks.json`."""
+    """Ids of tasks, and digests of what they ask, kept in the run's `evaluation_tasks.json`."""
 
     sets: Mapping[str, tuple[str, ...]]
     """The tasks of each evaluation set, by its name."""
     held_out: tuple[str, ...] | None = None
     """All tasks that are held out of training; None if no evaluation set is taken from the training tasks."""
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """Of each set, that of training (`train`) included, what its tasks ask (`tasks_digest`)."""
+
+    def changed_in(self, now: EvaluationTasks) -> list[str]:
+        """The sets whose tasks ask something else now, under the same ids."""
+        return [
+            name
+            for name, digest in self.digests.items()
+            if now.digests.get(name, digest) != digest and now.sets.get(name) == self.sets.get(name)
+        ]
+
+    def basis(self, greedy: bool) -> str:
+        """Equal for evaluations that can be compared: of the same tasks, which are decoded alike."""
+        asked = {name: digest for name, digest in self.digests.items() if name in self.sets}
+        return hashlib.sha256(json.dumps([greedy, asked], sort_keys=True).encode()).hexdigest()
 
     def behind(self, metric: str) -> frozenset[str]:
         """The tasks that a metric scores: one set's for `eval/<set>/...`, every set's for `eval/...`."""
@@ -170,12 +185,13 @@ class EvaluationTasks:
         return frozenset(task for ids in sets for task in ids)
 
     def to_json(self) -> dict[str, Any]:
-        return {"schema": 1, "sets": dict(self.sets), "held_out": self.held_out}
+        return {"schema": 1, "sets": dict(self.sets), "held_out": self.held_out, "digests": dict(self.digests)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> EvaluationTasks:
         """What `to_json` wrote; raises KeyError or ValueError if it is malformed."""
-        return _TASKS.validate_python({name: data[name] for name in ("sets", "held_out")})
+        known = {name: data[name] for name in ("sets", "held_out")}
+        return _TASKS.validate_python(known | {"digests": data.get("digests", {})})
 
 
 _TASKS = TypeAdapter(EvaluationTasks)

@@ -6,7 +6,7 @@
     events.jsonl                             how training began, what it told its user, how it ended; one object each
     trajectories/step_000001.parquet         every trajectory of a step
     checkpoints/step_000010/ best.json       whole or absent; policy, trainer's state, place in the tasks
-    evaluation_tasks.json                    ids of the tasks that are evaluated, and of those held out of training
+    evaluation_tasks.json                    ids of evaluated and held-out tasks, and digests of what all sets ask
     examples.json                            where the examples before every task come from, with their SHA-256
     evaluations/*.json, *.jsonl              score, n, interval, scorer, settings; what each episode was scored by
     evaluations/*.parquet                    the first episodes of each evaluation set, token by token

@@ -16,8 +16,9 @@ RunError where a file is missing, damaged, or of another version.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,16 +118,25 @@ def read_task_keys(path: Path) -> set[str]:
     with naming_damage(path):
         rows = _rows(path, ["task_id", "task"], dropped=False)
         tasks = ((row["task_id"], json.loads(row["task"])) for row in rows)
-        return {_key(name, about["prompt"], about["seed"]) for name, about in tasks}
+        return {_key(name, about["answers"], about["prompt"], about["seed"]) for name, about in tasks}
 
 
 def task_key(task: Task) -> str:
-    """Tells whether two tasks are the same: their id, prompt and seed."""
-    return _key(task.id, task.prompt, task.seed)
+    """Tells whether two tasks ask the same: by prompt and seed, and by id where no answer is accepted, since then an
+    environment may tell them apart by that alone."""
+    return _key(task.id, task.answers, task.prompt, task.seed)
 
 
-def _key(name: str, prompt: Any, seed: int | None) -> str:
-    return encodable(json_text([name, prompt, seed]))
+def tasks_digest(tasks: Iterable[Task]) -> str:
+    """sha256 of the tasks' ids, questions, answers and seeds."""
+    digest = hashlib.sha256()
+    for task in tasks:
+        digest.update(encodable(json_text([task.id, task.prompt, task.answers, task.seed])).encode())
+    return digest.hexdigest()
+
+
+def _key(name: str, answers: Sequence[str], prompt: Any, seed: int | None) -> str:
+    return encodable(json_text(["" if answers else name, prompt, seed]))
 
 
 def _rows(path: Path, names: list[str] | None, dropped: bool) -> list[dict[str, Any]]:

@@ -6,12 +6,14 @@ A tracker's exception is reported once and never stops training (LAW 9).
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.contracts.tracker import RunInfo, Tracker
 from agent_r1_core.errors import AgentR1Error, EpisodeError
+from agent_r1_core.evaluation.report import NOTABLE_TOOL_ERRORS
 from agent_r1_core.metrics.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -72,6 +74,7 @@ class StepNotes:
         self._catalogue = catalogue
         self._told: set[str] = set()
         """Warnings that were passed on."""
+        self._demonstrations_told = False
 
     def failures(self, step: int, rollout: RolloutResult, played_before: bool) -> None:
         """Tell of episodes that failed at every attempt.
@@ -89,6 +92,18 @@ class StepNotes:
             raise EpisodeError(f"step {step}: all {failed} episodes failed at every attempt: {causes}")
         total = failed + len(rollout.episodes) + sum(not one.player for one in rollout.baselines)
         self._listener.note(f"step {step}: {failed} of {total} episodes failed permanently and are left out: {causes}")
+
+    def demonstrations(self, step: int, trajectories: Sequence[Trajectory]) -> None:
+        """Tell, once, that a notable share of the tool calls of demonstrations ended in errors."""
+        calls = [call for one in trajectories if one.demonstrated for turn in one.turns for call in turn.calls]
+        errors = Counter(f"{call.name}: {call.error}" for call in calls if call.error is not None)
+        if self._demonstrations_told or not errors or errors.total() < NOTABLE_TOOL_ERRORS * len(calls):
+            return
+        self._demonstrations_told = True
+        self._listener.note(
+            f"step {step}: {errors.total()} of {len(calls)} tool calls of the demonstrations ended in errors, such as "
+            f"{errors.most_common(1)[0][0]:.160}; the policy learns such calls: mend the file, or the recipe's tools"
+        )
 
     def warnings(self, step: int, warnings: Sequence[str]) -> None:
         for warning in warnings:

@@ -60,6 +60,12 @@ def check_resumable(run: Run, resolved: ResolvedConfig, force: bool) -> None:
     schedule, steps = now["training"]["schedule"], now["training"]["steps"]
     if schedule != "constant" and steps != run.setting("training.steps"):
         changed.append(f"training.steps (the {schedule} schedule of its learning rate depends on it)")
+    newest = run.checkpoints.latest()
+    if newest is not None and newest.step > steps:
+        raise RunError(
+            f"run {run.path} has done {newest.step} steps, and training.steps={steps} asks for fewer; give at least "
+            f"{newest.step}, or evaluate an earlier checkpoint: {newest.path.parent}"
+        )
     if changed:
         raise RunError(
             f"run {run.path} started with other values of {', '.join(changed)}; "
@@ -184,6 +190,9 @@ def reassemble(run: Run, resolved: ResolvedConfig, listener: Listener, site: Sit
     done = checkpoint.step if checkpoint else 0
     tell_irregularities(run, done, listener.note)
     assembly = assemble_behind(run, resolved, checkpoint, done, site, listener.note)
+    if checkpoint is not None and checkpoint.basis not in ("", assembly.evaluation_basis):
+        other = "evaluations ask other tasks than before, or decode otherwise"
+        listener.note(f"{other}: the best checkpoint is chosen among those to come")
     tell_repeated(run, done, listener.note)
     run.truncate_after(done)  # only now is it sure that the checkpoint can be used
     return assembly, done
@@ -212,6 +221,9 @@ def assemble_behind(
         note=note,
     )
     check_examples(run, assembly.examples, done)
+    recorded = run.evaluation_tasks()
+    for name in recorded.changed_in(assembly.evaluation_tasks) if recorded is not None else ():
+        note(f"the tasks of {name} have other questions or answers than those that the run has recorded")
     return assembly
 
 

@@ -151,6 +151,7 @@ class Trainer:
         started = time.perf_counter()
         collected = await self.supply.take(step)
         self.notes.failures(step, collected.rollout, bool(self.last.get(metric.ROLLOUT_EPISODES)))
+        self.notes.demonstrations(step, collected.rollout.trajectories)
         # Update and record belong together: an interruption waits for both.
         remainder = asyncio.ensure_future(self._learn_and_record(step, collected, started))
         try:
@@ -270,7 +271,8 @@ class Trainer:
         latest = checkpoints.latest()
         if self.done and self.learned_step == self.done and (latest is None or latest.step < self.done):
             learner, settings, best = self.assembly.learner, config.checkpoint, config.best_metric
-            await save_checkpoint(learner, self.order, self.run, self.done, settings, best, self.last)
+            basis = self.assembly.evaluation_basis
+            await save_checkpoint(learner, self.order, self.run, self.done, settings, best, self.last, basis)
             if not config.checkpoint.background:
                 await self._written()
         else:

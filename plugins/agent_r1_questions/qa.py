@@ -19,6 +19,7 @@ Only question and answers must be there; other keys are left alone. Records with
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Sequence
 
 from agent_r1_core import Passage, Record, RecordsConfig, Task, TaskError, text_field
@@ -66,8 +67,10 @@ class QA(Questions):
         if not answers:
             raise TaskError(f"{where} has no answer under {', '.join(_ANSWERS)}; add one, or leave the record out")
         hops = first_of(record, "hops")
-        if hops is not None and type(hops) is not int:
-            raise TaskError(f"the hops of {where} are a {type(hops).__name__}; give a whole number")
+        if isinstance(hops, str) and re.fullmatch(r"[0-9]{1,9}", hops.strip()):  # all that CSV holds is text
+            hops = int(hops)
+        if hops is not None and hops != "" and type(hops) is not int:
+            raise TaskError(f"the hops of {where} are {hops!r:.60}; give a whole number")
         return Task(
             id=label_of(record, "id", "_id", "qid") or f"{self.config.stem}.{record.index}",
             prompt=question,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.errors import RunError
-from agent_r1_core.runs.trajectory_file import task_key
 from agent_r1_core.trajectory import Group, Trajectory
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def groups_of(trajectories: Sequence[Trajectory]) -> list[Group]:
     """The groups of a step, which has each task once: its trajectories by task and player, with the greedy baseline."""
     groups: dict[tuple[str, int], Group] = {}
     for one in trajectories:
-        group = groups.setdefault((task_key(one.task), one.player), Group(one.task, player=one.player))
+        group = groups.setdefault((one.task.id, one.player), Group(one.task, player=one.player))
         if one.baseline:
             group.baseline = one
         else:

@@ -35,7 +35,7 @@ SAMPLING = {"greedy": True, "temperature": 0.0, "max_new_tokens": 64, "seed": 0}
 
 
 def asked(name: str) -> Task:
-    return make_task(name, "Where?", ("Rome",), metadata={"path": ["Rome"]})
+    return make_task(name, f"Where is {name}?", ("Rome",), metadata={"path": ["Rome"]})
 
 
 def played(answers: Mapping[str, str | None]) -> list[EpisodeRecord]:
@@ -213,7 +213,7 @@ def test_no_tool_knows_the_answers() -> None:
 
     Stage(ScriptedPolicy([call("spy", query="x"), "<answer>no idea</answer>"]), [Spy()]).play([asked("t")])
     assert len(seen) == 1
-    assert "Where?" in seen[0]
+    assert "Where is t?" in seen[0]
     assert "Rome" not in seen[0]
 
 

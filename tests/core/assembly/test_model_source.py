@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_r1_core.assembly.model_size import ModelSize
 from agent_r1_core.assembly.model_source import BUNDLED, find_local_model, find_model
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import ModelError, NotOpened, RunError
@@ -49,6 +50,8 @@ def test_weights_that_were_cut_off_are_named_before_anything_loads_them(tmp_path
     weights.write_bytes(weights.read_bytes()[:-100])
     with pytest.raises(ModelError, match=r"model\.safetensors are damaged or cut off .*; copy the file again"):
         find_model(str(folder))
+    with pytest.raises(ModelError, match=r"model\.safetensors are damaged or cut off"):
+        ModelSize.of_folder(folder)  # as a dry run does
 
 
 @pytest.mark.parametrize(

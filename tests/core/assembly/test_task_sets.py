@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 from agent_r1_arithmetic.source import Arithmetic
 
-from agent_r1_core.assembly.task_sets import TaskSet, describe_mixture, load_tasks, record, set_names, training_order
+from agent_r1_core.assembly.task_notes import describe_mixture, describe_shared
+from agent_r1_core.assembly.task_sets import TaskSet, load_tasks, record, set_names, training_order
 from agent_r1_core.config import ResolvedConfig, load_config
 from agent_r1_core.errors import ConfigError, RunError, TaskError
 from agent_r1_core.runs.evaluation_file import EvaluationTasks
@@ -152,3 +154,35 @@ def test_a_source_that_ends_the_process_is_an_error(code: int, monkeypatch: pyte
     monkeypatch.setattr(Arithmetic, "load", lambda self: sys.exit(code))
     with pytest.raises(TaskError, match=rf"tasks.train \(arithmetic\) gave no tasks: SystemExit: {code}"):
         load(recipe(), "train")
+
+
+def asked_twice(tmp_path: Path, *names: str) -> ResolvedConfig:
+    """Files of questions that have the first five in common, under other ids."""
+    sets = []
+    for place, name in enumerate(names):
+        lines = [{"question": f"Where? {k if k < 5 else k + 100 * place}", "answer": "Rome"} for k in range(20)]
+        file = tmp_path / f"{name}.jsonl"
+        file.write_text("".join(json.dumps(line) + "\n" for line in (*lines, *(lines if len(names) == 1 else ()))))
+        sets.append(f"{{name: qa, path: {file}}}")
+    return recipe("tools=[]", train=sets[0], evaluation=f"tasks.eval={sets[1] if sets[1:] else 'null'}")
+
+
+def test_questions_that_are_scored_and_trained_on_are_named_whatever_their_ids(tmp_path: Path) -> None:
+    two, one = asked_twice(tmp_path, "mine", "dev"), asked_twice(tmp_path, "mine")
+    (shared,) = describe_shared(two, load(two, "train", "eval"))
+    assert shared.startswith("tasks.eval has tasks of tasks.train: the scores are likely too high; give one of them")
+    (repeated,) = describe_shared(one, load(one, "train", "eval"))
+    assert repeated.startswith("tasks.train has questions more than once, so that some that are held out are trained")
+    ours = load_config("default", [])
+    assert describe_shared(ours, load(ours, "train", "eval")) == [], "a recipe of the package may"
+
+
+def test_other_questions_under_the_same_ids_are_seen(tmp_path: Path) -> None:
+    resolved = asked_twice(tmp_path, "mine", "dev")
+    before = record(load(resolved, "train", "eval"))
+    assert EvaluationTasks.from_json(before.to_json()) == before
+    file = tmp_path / "mine.jsonl"
+    file.write_text(file.read_text().replace("Rome", "Oslo", 1))
+    assert before.changed_in(record(load(resolved, "train", "eval"))) == ["train"]
+    fewer = resolved.replace({"evaluation.size": 5})
+    assert before.changed_in(record(load(fewer, "train", "eval"))) == ["train"], "fewer of the same are no others"

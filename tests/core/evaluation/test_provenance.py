@@ -28,8 +28,8 @@ def run(tmp_path: Path) -> Run:
     return made
 
 
-def task(name: str, prompt: str = "Where?") -> Task:
-    return make_task(name, prompt, ("Rome",))
+def task(name: str, prompt: str | None = None) -> Task:
+    return make_task(name, prompt or f"Where? {name}", ("Rome",))
 
 
 def stated(run: Run, *tasks: Task) -> dict[str, str]:
@@ -68,6 +68,7 @@ def test_tasks_that_were_trained_on_up_to_the_policys_step_are_counted(run: Run)
     told = stated(run, task("c"), task("t1"), task("t2"))["held_out"]
     assert told == "2 of these 3 tasks are in first's training: the scores are likely too high"
     assert stated(run, task("t1", "Who?"))["held_out"].startswith("none"), "another question under that id"
+    assert stated(run, task("u1", "Where? t1"))["held_out"].startswith("1 of these 1"), "that question under another id"
 
 
 def test_lost_trajectories_leave_it_unknown(run: Run) -> None:

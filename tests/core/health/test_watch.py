@@ -41,7 +41,7 @@ def test_a_service_that_was_gone_for_most_of_a_run_stands_in_the_verdict() -> No
     ]
     assert verdict(Watch(HealthConfig()).replay(lines), 8).splitlines() == [
         "health: alarms stand after 8 steps: tools_away since step 3",
-        "tools_away: 0.2 of the calls of a tool found the service behind it away (alarm at 0.1), since step 3; what "
+        "tools_away: 20 % of the calls of a tool found the service behind it away (alarm at 10 %), since step 3; what "
         "usually helps: a look at the service, and a resume from a checkpoint of before it went",
     ]
 

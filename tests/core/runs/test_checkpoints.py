@@ -64,9 +64,12 @@ def test_only_values_of_the_metric_in_use_compete(tmp_path: Path) -> None:
     assert not (tmp_path / "best.json").exists()
     checkpoints.save(3, writer(3), keep=9, metric="eval/f1", value=0.9)
     checkpoints.save(4, writer(4), keep=9, metric="eval/exact_match", value=0.2)
+    assert checkpoints.best().step == 4
+    for step, value in ((5, 0.1), (6, 0.05)):
+        checkpoints.save(step, writer(step), keep=9, metric="eval/exact_match", value=value, basis="other tasks")
     best = checkpoints.best()
-    assert best.step == 4
-    with pytest.raises(RunError, match="no whole checkpoint of step 7; it has these: 2, 3, 4"):
+    assert (best.step, checkpoints.latest().competitors) == (5, 2), "what rests on something else competes no longer"
+    with pytest.raises(RunError, match="no whole checkpoint of step 7; it has these: 2, 3, 4, 5, 6"):
         checkpoints.at(7)
 
 

@@ -99,15 +99,17 @@ def test_numbers_belong_to_a_trajectory_by_its_id_and_may_be_missing(tmp_path: P
 
 
 def test_a_task_of_dropped_episodes_alone_is_none_that_was_trained_on(tmp_path: Path) -> None:
-    played, broken = make_task("played"), make_task("broken")
+    played, broken = make_task("played"), make_task("broken", "Why?")
     rows = [
         make_trajectory(task=played),
         *(make_trajectory(task=one, status=EndStatus.FAILED) for one in (played, broken)),
     ]
     write_trajectories(tmp_path / "file", 1, rows)
     assert read_task_keys(tmp_path / "file") == {task_key(played)}
-    others = (make_task("other"), make_task(prompt="Why?"), make_task(seed=7), make_task(seed=8))
-    assert len({task_key(task) for task in (make_task(), make_task(answers=["3"]), *others)}) == 5
+    same = (make_task(), make_task("other"), make_task(answers=["3"]))
+    others = (make_task(prompt="Why?"), make_task(seed=7), make_task(seed=8))
+    worlds = (make_task(answers=()), make_task("other", answers=()))
+    assert len({task_key(task) for task in (*same, *others, *worlds)}) == 6
 
 
 def test_the_file_is_plain_parquet_with_telling_columns(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from agent_r1_core.metrics.catalogue import Catalogue
 from agent_r1_core.rollout import RolloutResult
 from agent_r1_core.testing import make_task, make_trajectory, tiny_model_folder
 from agent_r1_core.training.notices import StepNotes, Trackers
-from agent_r1_core.trajectory import EndStatus, Trajectory
+from agent_r1_core.trajectory import CallRecord, EndStatus, Trajectory
 
 
 def failed(sample: int, reason: str) -> Trajectory:
@@ -42,6 +42,29 @@ def test_each_cause_of_failed_episodes_is_told_once_with_its_count() -> None:
     assert str(ended.value) == (
         "step 5: all 2 episodes failed at every attempt: reward judge of episode 2/0 took longer than 20 seconds"
     )
+
+
+def test_demonstrations_whose_calls_fail_are_told_once_from_a_tenth_of_their_calls_on() -> None:
+    def demonstrated(*errors: str | None) -> Trajectory:
+        one = make_trajectory()
+        one.demonstrated = "tools"
+        one.turns[0].calls = [CallRecord("calc", {}, error) for error in errors]
+        return one
+
+    listener = Notes()
+    notes = StepNotes(listener, Catalogue())
+    notes.demonstrations(1, [demonstrated("gone", *[None] * 10)])
+    played = demonstrated("gone")
+    played.demonstrated = None
+    notes.demonstrations(2, [played])
+    for step in (3, 4):
+        notes.demonstrations(
+            step, [demonstrated("gone", None), demonstrated("there is no tool 'calc'"), demonstrated("gone")]
+        )
+    assert listener.said == [
+        "step 3: 3 of 4 tool calls of the demonstrations ended in errors, such as calc: gone; the policy learns such "
+        "calls: mend the file, or the recipe's tools"
+    ]
 
 
 RUN = RunInfo("run", "nowhere", {})

@@ -37,6 +37,10 @@ def test_an_option_that_the_runs_record_lacks_counts_only_where_it_is_set(tmp_pa
             check_resumable(run, load_config("default", ["training.adam_eps=1e-6"]), force=False)
         with pytest.raises(RunError, match=r"other values of training\.lr;"):
             check_resumable(run, load_config("default", ["training.lr=1e-6"]), force=False)
+        run.checkpoints.save(3, lambda folder: None)
+        check_resumable(run, load_config("default", ["training.steps=3"]), force=False)
+        with pytest.raises(RunError, match=r"has done 3 steps, and training\.steps=2 asks for fewer; give at least 3"):
+            check_resumable(run, load_config("default", ["training.steps=2"]), force=False)
 
 
 def test_what_is_recorded_may_change_also_of_a_run_that_recorded_nothing_of_it(tmp_path: Path) -> None:

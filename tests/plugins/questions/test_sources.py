@@ -157,7 +157,9 @@ def test_a_question_and_an_answer_are_enough_and_everything_else_that_a_record_t
     [
         ({"question": "Who?"}, "line 1 of .* has no answer under answers, answer, golden_answers; add one"),
         ({"question": "Who?", "answers": [{}]}, "has a dict under answers or answer or golden_answers; give a text"),
-        (QUESTION | {"hops": "two"}, "the hops of line 1 of .* are a str; give a whole number"),
+        (QUESTION | {"hops": "two"}, "the hops of line 1 of .* are 'two'; give a whole number"),
+        (QUESTION | {"answers": "['a', \"it's\"]"}, "has the text .* under answers or .*, a list written out, and it"),
+        (QUESTION | {"path": '["Karimo"]'}, "has the text .* under path, a list written out"),
         (QUESTION | {"passages": [{"title": "Karimo"}]}, "passage 1 of line 1 of .* has no text under 'text'"),
     ],
 )
