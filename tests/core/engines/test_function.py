@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_r1_core import EngineModel, FunctionEngine
-from agent_r1_core.errors import EngineError
+from agent_r1_core import EngineError, EngineModel, FunctionEngine
 from agent_r1_core.plugins import Registry
 from agent_r1_core.testing import EngineContract, make_request, tiny_tokenizer
 
@@ -61,15 +60,10 @@ def test_the_contract_catches_an_engine_that(faulty: type, test: str, sentence: 
 
 def ask(folder: Path, rows: Any, **request: Any) -> Any:
     """What an engine whose function returns `rows` answers to one request."""
-
-    class Given(FunctionEngine):
-        name = "given"
-
-        def generate_rows(self, module: Any, requests: Any) -> Any:
-            return rows
+    members = {"name": "given", "generate_rows": lambda self, module, requests: rows}
+    engine = type("Given", (FunctionEngine,), members)()
 
     async def generate() -> Any:
-        engine = Given()
         await engine.start(EngineModel(str(folder), "float32", tokenizer=tiny_tokenizer()))
         try:
             return await engine.generate(make_request((1, 2), 4, **request))

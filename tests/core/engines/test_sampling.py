@@ -38,14 +38,11 @@ def test_in_a_large_vocabulary_an_id_is_where_the_number_falls_in_the_cumulative
     assert all(token in two for token, two in zip(few, likeliest.tolist(), strict=True))
 
 
-def test_temperature_zero_takes_the_likeliest_and_reports_temperature_one():
-    logits = torch.tensor([[0.0, 3.0, 1.0], [5.0, 0.0, 0.0]])
-    ids, logprobs = choose(logits, [request(temperature=0.0), request(temperature=0.0)], [0, 0])
-    assert ids == [1, 0]
+def test_log_probs_are_those_before_top_k_and_rows_with_different_options_do_not_disturb_each_other():
+    logits = torch.tensor([[0.0, 3.0, 1.0], [5.0, 0.0, 0.0], [1.0, 2.0, 3.0]])
+    ids, logprobs = choose(logits, [request(temperature=0.0), request(temperature=0.0), request(top_k=1)], [0, 0, 0])
+    assert ids == [1, 0, 2]
     assert logprobs == pytest.approx(torch.log_softmax(logits, -1).max(-1).values.tolist(), abs=1e-6)
-
-
-def test_rows_with_different_options_do_not_disturb_each_other():
     logits = torch.randn(4, 30, generator=torch.Generator().manual_seed(0))
     requests = [request(seed=1), request(temperature=0.0), request(seed=3, temperature=2.0), request(seed=4, top_k=2)]
     together = choose(logits, requests, [5, 6, 7, 8])
@@ -63,10 +60,3 @@ def test_top_k_then_top_p_keep_the_likeliest(top_k, top_p, kept):
     result = keep_likely(probabilities, top_k, top_p)
     assert result.nonzero()[:, 0].tolist() == kept
     assert torch.equal(result[kept], probabilities[kept])
-
-
-def test_log_probs_are_those_before_top_k():
-    logits = torch.tensor([[1.0, 2.0, 3.0]])
-    ids, logprobs = choose(logits, [request(top_k=1)], [0])
-    assert ids == [2]
-    assert logprobs == pytest.approx([float(torch.log_softmax(logits[0], -1)[2])])

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_r1_core.errors import ConfigError, RunError
+from agent_r1_core import ConfigError, EndStatus, Run
 from agent_r1_core.evaluation.arm import Arm
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.report import report
-from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
-from agent_r1_core.trajectory import EndStatus
 
 
 @pytest.fixture
@@ -33,16 +31,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_result_has_its_own_name_or_a_given_one(home: Path) -> None:
+def test_a_result_has_its_own_name_or_a_given_one_and_several_are_seeds(home: Path) -> None:
     assert (Arm.open("a").name, Arm.open("ppo=a").name, Arm.open("ppo=a/eval_1").name) == ("a", "ppo", "ppo")
     assert Arm.open("a").files[0].path == Arm.open("ppo=a/eval_1").files[0].path
     odd = Arm.open("a=b")
     assert (odd.name, odd.mean("exact_match", odd.finished).mean) == ("a=b", 0.0), "a path, not a name"
-
-
-def test_several_results_are_seeds_and_their_common_questions_count(home: Path) -> None:
     seeds = Arm.open("ppo=a,b/eval_1")
-    assert (len(seeds.files), len(seeds.asked), len(seeds.finished)) == (2, 4, 3)
+    assert (len(seeds.files), len(seeds.asked), len(seeds.finished)) == (2, 4, 3), "common questions count"
     assert seeds.mean("exact_match", seeds.finished).mean == pytest.approx((1 / 3 + 2 / 3) / 2)
     assert [len(values) for values in seeds.values("f1", seeds.finished)[""]] == [3, 3]
 
@@ -50,11 +45,15 @@ def test_several_results_are_seeds_and_their_common_questions_count(home: Path) 
 def test_results_of_one_run_are_not_seeds(home: Path) -> None:
     for suffix in ("json", "jsonl"):
         shutil.copy(home / f"a/evaluations/eval_1.{suffix}", home / f"a/evaluations/eval_2.{suffix}")
-    told = r"^a/.*/eval_1.json and a/.*/eval_2.json are results of one run, not of two seeds; give one result of a run"
     about = home / "a/evaluations/eval_2.json"
     about.write_text(about.read_text().replace("eval_1.jsonl", "eval_2.jsonl"))
-    with pytest.raises(ConfigError, match=told):
-        Arm.open("ppo=a/eval_1,./a/eval_2")
+    told = r"^a/.*/eval_1.json and a/.*/eval_2.json are results of one run, not of two seeds; give one result of a run"
+    for named, sentence in (
+        ("ppo=a/eval_1,./a/eval_2", told),
+        ("ppo=a,./a", r"^ppo=a,\./a names a result twice; "),
+    ):
+        with pytest.raises(ConfigError, match=sentence):
+            Arm.open(named)
 
 
 def test_runs_with_the_same_seed_are_not_seeds_unless_they_began_with_different_models(home: Path) -> None:
@@ -73,10 +72,3 @@ def test_runs_with_the_same_seed_are_not_seeds_unless_they_began_with_different_
     trained("b", 3)
     shutil.move(home / "b/evaluations", home / "copied")
     assert len(Arm.open("ppo=a,copied/eval_1.json").files) == 2, "a copied file does not say its run"
-
-
-def test_a_result_that_is_named_twice_or_is_not_there_is_refused(home: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^ppo=a,\./a names a result twice; give each seed its own$"):
-        Arm.open("ppo=a,./a")
-    with pytest.raises(RunError, match="neither a result file nor a run"):
-        Arm.open("ppo=a,c")

@@ -9,14 +9,10 @@ from typing import Any
 import pytest
 from stage import Stage, questions
 
-from agent_r1_core.contracts.tasks import Passage
-from agent_r1_core.contracts.tool import ToolContext, tool
-from agent_r1_core.errors import EngineError, EpisodeError, TaskError
+from agent_r1_core import EngineError, EpisodeError, Passage, Task, TaskError, ToolContext, tool
 from agent_r1_core.evaluation.baselines import BASELINES, REASON_AND_ACT, SilentTool, passages_text
 from agent_r1_core.evaluation.evaluator import Prepared, evaluate_tasks
-from agent_r1_core.testing import Cue, ScriptedPolicy
-from agent_r1_core.testing.trajectories import make_task
-from agent_r1_core.trajectory import Task
+from agent_r1_core.testing import Cue, ScriptedPolicy, make_task
 
 TASKS = questions(3)
 
@@ -35,8 +31,8 @@ def evaluated(tasks: list[Task] = TASKS, tools: dict[str, Any] | None = None, **
     return stage.run(evaluate_tasks(stage.collector.collect, Prepared(tasks, tools or {}), **options)), temperatures
 
 
-def test_a_greedy_evaluation_states_that_it_was_greedy() -> None:
-    seen: list[Any] = []
+def test_an_evaluation_states_how_it_was_sampled() -> None:
+    seen, tools = list[Any](), {"wiki_search": {"passages": 3}}
     found, temperatures = evaluated(sampling={"temperature": 1.0, "max_new_tokens": 64}, on_episode=seen.append)
     assert found.result.sampling == {"greedy": True, "samples": 1, "temperature": 0.0, "max_new_tokens": 64}
     assert temperatures == {0.0}
@@ -44,17 +40,6 @@ def test_a_greedy_evaluation_states_that_it_was_greedy() -> None:
     assert [trajectory.task.id for trajectory in found.trajectories] == ["q0", "q1", "q2"]
     assert list(found.sets) == [""]
     assert len(seen) == 3
-
-
-def test_the_records_keep_the_tasks_as_their_source_gave_them_and_their_set() -> None:
-    worded = [replace(task, prompt=f"In other words: {task.prompt}") for task in TASKS]
-    found, _ = evaluated(worded, asked=TASKS, set_name="films")
-    assert [one.question for one in found.episodes] == [task.prompt for task in TASKS]
-    assert {one.set for one in found.episodes} == {"films"}
-
-
-def test_a_sampled_evaluation_states_its_temperature_and_pass_at_k() -> None:
-    tools = {"wiki_search": {"passages": 3}}
     found, temperatures = evaluated(samples=4, greedy=False, sampling={"temperature": 0.7}, tools=tools)
     assert found.result.tools == tools
     assert temperatures == {1.0}
@@ -63,7 +48,11 @@ def test_a_sampled_evaluation_states_its_temperature_and_pass_at_k() -> None:
     assert "temperature 0.7" in found.result.sentence("pass@4")
 
 
-def test_no_tasks_and_no_finished_episode_are_named() -> None:
+def test_the_records_keep_the_tasks_as_their_source_gave_them_and_their_lack_is_named() -> None:
+    worded = [replace(task, prompt=f"In other words: {task.prompt}") for task in TASKS]
+    found, _ = evaluated(worded, asked=TASKS, set_name="films")
+    assert [one.question for one in found.episodes] == [task.prompt for task in TASKS]
+    assert {one.set for one in found.episodes} == {"films"}
     with pytest.raises(TaskError, match=r"set tasks\.eval"):
         evaluated([])
     with pytest.raises(EpisodeError, match="finished: EngineError: no simulator"):
@@ -76,32 +65,24 @@ CHAT = replace(TASK, prompt=[{"role": "system", "content": "Be brief."}, QUESTIO
 PASSAGES = [Passage("Ada", "Born in London."), Passage("Bob", "Born in Rome.")]
 
 
-def test_closed_book_asks_the_question_alone() -> None:
-    asked = BASELINES["closed_book"].ask(TASK)
+def test_what_baselines_ask() -> None:
+    closed, rag, react = (BASELINES[name] for name in ("closed_book", "naive_rag", "react"))
+    asked = closed.ask(TASK)
     assert (asked.id, asked.prompt, asked.answers) == (TASK.id, TASK.prompt, TASK.answers)
     assert asked.metadata == {"hops": 1, "baseline": "closed_book"}
-
-
-def test_naive_rag_puts_the_passages_first() -> None:
-    asked = BASELINES["naive_rag"].ask(TASK, passages_text(PASSAGES))
-    assert asked.prompt == "Ada\nBorn in London.\n\nBob\nBorn in Rome.\n\nWhere was Ada born?"
-    one = passages_text("Ada\nBorn in London.")
-    assert BASELINES["naive_rag"].ask(TASK, one).prompt == "Ada\nBorn in London.\n\nWhere was Ada born?"
-    assert BASELINES["naive_rag"].ask(TASK, passages_text([])).prompt == TASK.prompt
-
-
-def test_react_adds_its_prompt_to_the_system_message() -> None:
-    react = BASELINES["react"]
+    for found, prompt in (
+        (PASSAGES, "Ada\nBorn in London.\n\nBob\nBorn in Rome.\n\nWhere was Ada born?"),
+        ("Ada\nBorn in London.", "Ada\nBorn in London.\n\nWhere was Ada born?"),
+        ([], TASK.prompt),
+    ):
+        assert rag.ask(TASK, passages_text(found)).prompt == prompt
+    asked = rag.ask(CHAT, passages_text(PASSAGES[:1]))
+    assert asked.prompt == [CHAT.prompt[0], QUESTION | {"content": "Ada\nBorn in London.\n\nWhere was Ada born?"}]
+    with pytest.raises(ValueError, match="no user message"):
+        rag.ask(replace(TASK, prompt=[]), passages_text(PASSAGES))
     for task, system in ((TASK, REASON_AND_ACT), (CHAT, f"Be brief.\n\n{REASON_AND_ACT}")):
         assert react.ask(task).prompt == [{"role": "system", "content": system}, QUESTION]
     assert BASELINES["base_tool_call"].ask(CHAT).prompt == CHAT.prompt
-
-
-def test_naive_rag_keeps_the_other_messages() -> None:
-    asked = BASELINES["naive_rag"].ask(CHAT, passages_text(PASSAGES[:1]))
-    assert asked.prompt == [CHAT.prompt[0], QUESTION | {"content": "Ada\nBorn in London.\n\nWhere was Ada born?"}]
-    with pytest.raises(ValueError, match="no user message"):
-        BASELINES["naive_rag"].ask(replace(TASK, prompt=[]), passages_text(PASSAGES))
 
 
 def test_a_silent_tool_looks_like_the_tool_and_says_nothing() -> None:
@@ -110,9 +91,7 @@ def test_a_silent_tool_looks_like_the_tool_and_says_nothing() -> None:
         """Find passages."""
         raise AssertionError("a silenced tool is never run")
 
-    loud = wiki_search()
-    silent = SilentTool(loud)
-    arguments = silent.Arguments.model_validate({"query": "Ada"})
+    loud, silent = wiki_search(), SilentTool(wiki_search())
     context = ToolContext(episode="e", turn=0, task=TASK, rng=random.Random(0))
-    assert silent.run(arguments, context) == "No passage found."
+    assert silent.run(silent.Arguments(query="Ada"), context) == "No passage found."
     assert (silent.name, silent.schema()) == ("wiki_search", loud.schema())

@@ -29,22 +29,23 @@ from agent_r1_core.testing.trajectories import make_task, make_trajectory
     ],
 )
 def test_wilson_gives_the_published_limits(successes: int, n: int, low: float, high: float) -> None:
-    found = wilson(successes / n, n)
-    assert found == pytest.approx((low, high), abs=5e-5)
-    assert 0.0 <= found[0] < found[1] <= 1.0
+    assert wilson(successes / n, n) == pytest.approx((low, high), abs=5e-5)
+    assert (wilson(0.0, n)[0], wilson(1.0, n)[1]) == (0.0, 1.0), "exactly"
 
 
-def test_a_share_has_a_wilson_interval_over_tasks_also_with_several_samples() -> None:
+def test_a_share_has_a_wilson_interval_over_tasks_and_other_scores_a_bootstrap() -> None:
     once = estimate([[1.0], [0.0]] * 50, proportion=True)
     eight_times = estimate([[1.0] * 8, [0.0] * 8] * 50, proportion=True)
     assert (once.method, once.n) == ("wilson", 100)
     assert once == eight_times
-
-
-def test_other_scores_are_bootstrapped_over_tasks() -> None:
     found = estimate([[0.0, 0.5], [1.0], [0.25]], proportion=False)
     assert (found.mean, found.method) == (pytest.approx(0.5), "bootstrap over tasks")
     assert 0.25 <= found.low < 0.5 < found.high <= 1.0
+    single = estimate([[0.3]], proportion=False)
+    assert (single.low, single.high, single.method) == (None, None, "none")
+    assert str(single) == "0.300 no interval"
+    with pytest.raises(ValueError, match="at least one task"):
+        estimate([], proportion=True)
 
 
 def test_the_bootstrap_repeats_itself_and_covers_the_truth() -> None:
@@ -53,14 +54,6 @@ def test_the_bootstrap_repeats_itself_and_covers_the_truth() -> None:
     assert bootstrap(draws[0]) == bootstrap(draws[0])
     held = sum(low < 1.0 < high for low, high in (bootstrap(values) for values in draws))
     assert 88 <= held <= 99
-
-
-def test_one_task_that_is_no_share_has_no_interval_and_no_task_no_mean() -> None:
-    found = estimate([[0.3]], proportion=False)
-    assert (found.low, found.high, found.method) == (None, None, "none")
-    assert str(found) == "0.300 no interval"
-    with pytest.raises(ValueError, match="at least one task"):
-        estimate([], proportion=True)
 
 
 def test_pass_at_k_counts_the_draws_that_hold_a_correct_sample() -> None:
@@ -76,51 +69,35 @@ def shares(*rights: int) -> list[dict[str, list[float]]]:
     return [{f"task-{index}": [float(index < right)] for index in range(100)} for right in rights]
 
 
-@pytest.mark.parametrize(
-    ("freedom", "tabled"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (9, 2.2622), (30, 2.0423)]
-)
-def test_the_quantiles_of_t_are_those_of_the_tables(freedom: int, tabled: float) -> None:
-    assert t_quantile(freedom) == pytest.approx(tabled, abs=5e-5)
+def test_the_quantiles_of_t_are_those_of_the_tables() -> None:
+    found = {freedom: t_quantile(freedom) for freedom in (1, 2, 3, 4, 9, 30)}
+    assert found == pytest.approx({1: 12.7062, 2: 4.3027, 3: 3.1824, 4: 2.7764, 9: 2.2622, 30: 2.0423}, abs=5e-5)
 
 
-def test_one_seed_has_the_interval_of_its_tasks() -> None:
+def test_one_seed_and_seeds_that_agree_have_the_interval_of_their_tasks() -> None:
     (seed,) = shares(40)
-    assert mean_over_seeds([seed], True) == estimate(list(seed.values()), True)
-    with pytest.raises(ValueError, match="at least one seed"):
-        mean_over_seeds([], True)
-    with pytest.raises(ValueError, match="seed without tasks"):
-        mean_over_seeds([seed, {}], True)
-
-
-def test_seeds_that_agree_tell_no_more_of_other_tasks() -> None:
-    one, three = mean_over_seeds(shares(40), True), mean_over_seeds(shares(40, 40, 40), True)
+    one, three = mean_over_seeds([seed], True), mean_over_seeds(shares(40, 40, 40), True)
+    assert one == estimate(list(seed.values()), True)
     assert (three.mean, three.low, three.high, three.n) == pytest.approx((one.mean, one.low, one.high, 100))
     assert three.method == "3 seeds (t), 100 tasks (wilson)"
+    for seeds, told in (([], "at least one seed"), ([seed, {}], "seed without tasks")):
+        with pytest.raises(ValueError, match=told):
+            mean_over_seeds(seeds, True)
 
 
-def test_seeds_that_differ_widen_the_interval_and_a_share_stays_one() -> None:
+def test_seeds_that_differ_widen_the_interval_a_share_stays_one_and_other_tasks_have_a_mean_too() -> None:
     close, apart = mean_over_seeds(shares(39, 40, 41), True), mean_over_seeds(shares(20, 40, 60), True)
     assert close.mean == apart.mean == pytest.approx(0.4)
     assert apart.low < close.low < 0.4 < close.high < apart.high
-    assert apart.high == pytest.approx(0.4 + ((4.3027 * 0.2 / 3**0.5) ** 2 + (one_sided(0.4) ** 2)) ** 0.5, abs=1e-4)
+    of_tasks = wilson(0.4, 100)[1] - 0.4
+    assert apart.high == pytest.approx(0.4 + math.hypot(4.3027 * 0.2 / 3**0.5, of_tasks), abs=1e-4)
     extreme = mean_over_seeds(shares(0, 0, 90), True)
     assert extreme.low == 0.0
     assert extreme.high <= 1.0
-
-
-def test_a_score_between_0_and_1_has_such_an_interval() -> None:
     seeds = [{"a": [0.9], "b": [0.7]}, {"a": [0.5], "b": [0.3]}]
     free, bounded = mean_over_seeds(seeds, False), mean_over_seeds(seeds, False, bounded=True)
     assert free.low < 0.0 < 1.0 < free.high
     assert (bounded.low, bounded.high, bounded.method) == (0.0, 1.0, free.method)
-
-
-def one_sided(share: float) -> float:
-    high = estimate([[float(index < share * 100)] for index in range(100)], True).high
-    return high - share
-
-
-def test_seeds_with_other_tasks_and_a_score_without_interval_have_a_mean_too() -> None:
     nested = mean_over_seeds([{"a": [1.0, 0.0], "b": [1.0]}, {"b": [0.0], "c": [1.0]}], False)
     assert (nested.mean, nested.n) == (pytest.approx((0.75 + 0.5) / 2), 3)
     assert nested.method == "2 seeds (t), 3 tasks (bootstrap)"
@@ -144,16 +121,14 @@ def test_of_many_experiments_with_three_seeds_95_percent_cover_the_truth(spread:
     assert covered / experiments >= 0.94
 
 
-def scored(right: int, n: int, **facts: object) -> EvaluationResult:
+def scored(right: int, n: int) -> EvaluationResult:
     """A set of `n` tasks, of which the first `right` are answered rightly."""
-    episodes = []
-    for index in range(n):
-        task = make_task(f"{n}-{index}", "Where?", ("Rome",))
-        episodes.append(EpisodeRecord.of(make_trajectory(task=task, answer="Rome" if index < right else None)))
-    return report(episodes, sampling={"greedy": True}, **facts)  # type: ignore[arg-type]
+    tasks = [make_task(f"{n}-{index}", "Where?", ("Rome",)) for index in range(n)]
+    made = [make_trajectory(task=task, answer="Rome" if index < right else None) for index, task in enumerate(tasks)]
+    return report([EpisodeRecord.of(one) for one in made], sampling={"greedy": True})
 
 
-def test_every_set_weighs_the_same_however_many_tasks_it_has() -> None:
+def test_every_set_weighs_the_same_and_the_interval_of_the_mean_recovers_the_variance_of_each() -> None:
     result = combine({"large": scored(90, 100), "small": scored(1, 10)})
     exact = result.metrics["exact_match"]
     assert (exact.mean, exact.n, result.n, exact.method) == (0.5, 110, 110, "unweighted mean of 2 sets")
@@ -161,12 +136,8 @@ def test_every_set_weighs_the_same_however_many_tasks_it_has() -> None:
     metrics = result.to_metrics()
     assert [metrics[f"eval/{of}exact_match"] for of in ("", "large/", "small/")] == [0.5, 0.9, 0.1]
     assert metrics["eval/small/exact_match_low"] == wilson(0.1, 10)[0]
-    labels = [row[0] for row in result.rows()]
-    assert {"exact_match", "large/exact_match", "small/exact_match"} <= set(labels)
+    assert {"exact_match", "large/exact_match", "small/exact_match"} <= {row[0] for row in result.rows()}
     assert "large 0.900" in result.sentence()
-
-
-def test_the_interval_of_the_mean_recovers_the_variance_of_each_set() -> None:
     one, other = scored(90, 100).metrics["exact_match"], scored(50, 100).metrics["exact_match"]
     mean = mean_over_sets([one, other])
     assert mean.low == pytest.approx(0.7 - math.hypot(0.9 - one.low, 0.5 - other.low) / 2)
@@ -185,9 +156,3 @@ def test_failures_of_several_sets_are_not_counted_too_few() -> None:
     assert both.sentence() == "failed and not scored: 20 of 50 episodes (at least 8 of them: token 9 is too long)"
     known = Failures.together([(one, 20), (one, 20), (Failures.among(["lost"], of=5), 5)])
     assert known.sentence() == "failed and not scored: 19 of 45 episodes (16 of them: token 9 is too long)"
-
-
-def test_all_right_and_all_wrong_have_a_limit_that_is_exact() -> None:
-    for n in range(1, 200):
-        assert wilson(1.0, n)[1] == 1.0
-        assert wilson(0.0, n)[0] == 0.0

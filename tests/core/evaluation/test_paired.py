@@ -58,12 +58,9 @@ def test_the_interval_of_other_scores_covers_with_20_questions(name: str) -> Non
     assert covered / experiments >= 0.94
 
 
-def test_equal_scores_without_bounds_have_no_interval() -> None:
+def test_equal_scores_without_bounds_have_no_interval_and_leave_other_sets_theirs() -> None:
     unbounded, unbounded_p = paired_difference([[0.0] * N], [[3.0], [3.0]], bounded=False)
     assert (unbounded.low, unbounded.high, unbounded_p) == (None, None, 1.0)
-
-
-def test_a_set_without_a_difference_leaves_a_score_without_bounds_its_interval() -> None:
     same, apart = [0.0] * 4, [2.0, 3.0, 1.0]
     found, p = paired_difference([same, apart], [[0.0], [1.0]], bounded=False)
     one, other = paired_mean(same, 3.0, False), paired_mean(apart, 3.0, False)
@@ -73,7 +70,7 @@ def test_a_set_without_a_difference_leaves_a_score_without_bounds_its_interval()
     assert other.high > 3.0, "a mean without bounds is cut at the largest difference seen"
 
 
-def test_p_is_that_of_all_signs_and_sampled_where_they_are_too_many() -> None:
+def test_p_is_that_of_all_signs_sampled_where_they_are_too_many_and_anew_with_what_seeds_add() -> None:
     parts = [0.5, -0.1, 0.3, 0.0, 0.2, -0.4, 0.25]
     signs = list(itertools.product((1, -1), repeat=len(parts)))
     sums = [abs(math.fsum(s * part for s, part in zip(row, parts, strict=True))) for row in signs]
@@ -84,10 +81,7 @@ def test_p_is_that_of_all_signs_and_sampled_where_they_are_too_many() -> None:
     normal = math.erfc(sum(twice) / math.sqrt(2 * sum(part**2 for part in twice)))
     assert sampled == pytest.approx(normal, abs=0.02)
     assert sampled == sign_flip_p(twice, np.random.default_rng(0)), "the same question, another answer"
-
-
-def test_what_seeds_add_to_p_is_drawn_anew_for_each_sum() -> None:
-    """Of twelve questions under two seeds that are .4 apart: random signs, and .2 t(1)."""
+    # Of twelve questions under two seeds that are .4 apart: random signs, and .2 t(1).
     parts, seeds = [0.5] * 12, [[0.5 - 0.2, 0.5 + 0.2], [0.0]]
     _, p = paired_difference([parts], seeds, bounded=True)
     draws = np.random.default_rng(1)

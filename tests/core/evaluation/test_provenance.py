@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from agent_r1_core import Run, Task
 from agent_r1_core.assembly.model_source import ModelSource
 from agent_r1_core.evaluation.provenance import corpus, provenance
 from agent_r1_core.runs.evaluation_file import EvaluationTasks
-from agent_r1_core.runs.run import Run
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
-from agent_r1_core.trajectory import Task
 
 
 @pytest.fixture
@@ -45,17 +44,13 @@ def test_a_corpus_is_named_with_its_size_and_its_hash() -> None:
     assert corpus({"calculator": {}}) == "none: no tool searches passages"
 
 
-def test_the_choice_of_a_checkpoint_is_told_with_the_tasks_that_made_it(run: Run) -> None:
+def test_the_choice_of_a_checkpoint_is_told_with_the_tasks_that_made_it_or_that_there_was_none(run: Run) -> None:
     chosen = f"best checkpoint of {run.path}, step 2, chosen by eval/dev/exact_match among 3, on 2 tasks; "
     assert stated(run, task("c"))["checkpoint"] == f"{chosen}none of them is scored here"
     assert stated(run, task("b"), task("c"))["checkpoint"] == f"{chosen}1 of them are scored here"
-
-
-def test_a_policy_that_no_score_chose_is_called_so(run: Run) -> None:
-    run = Run.resume(run.path)
-    run.checkpoints.discard_after(0)
-    run.write_model(lambda folder: None)
-    run.close()
+    with Run.resume(run.path) as resumed:
+        resumed.checkpoints.discard_after(0)
+        resumed.write_model(lambda folder: None)
     assert stated(run, task("c"))["checkpoint"] == f"final policy of {run.path}, step 3; no score chose it"
     bundled = provenance(ModelSource(run.model, "bundled"), [task("c")], {})
     assert bundled["checkpoint"].endswith("(bundled): no run here trained it, and no score here chose it")
@@ -69,10 +64,8 @@ def test_tasks_that_were_trained_on_up_to_the_policys_step_are_counted(run: Run)
     assert told == "2 of these 3 tasks are in first's training: the scores are likely too high"
     assert stated(run, task("t1", "Who?"))["held_out"].startswith("none"), "another question under that id"
     assert stated(run, task("u1", "Where? t1"))["held_out"].startswith("1 of these 1"), "that question under another id"
-
-
-def test_lost_trajectories_leave_it_unknown(run: Run) -> None:
-    (run.path / "trajectories" / "step_000001.parquet").unlink()
+    lost = run.path / "trajectories" / "step_000001.parquet"
+    lost.unlink()
     assert stated(run, task("c"))["held_out"] == f"not known: {run.path} keeps the trajectories of 1 of 2 steps"
-    (run.path / "trajectories" / "step_000001.parquet").write_text("torn")
+    lost.write_text("torn")
     assert "not known: " in stated(run, task("c"))["held_out"]

@@ -46,14 +46,14 @@ def test_failures_stand_beside_every_score_with_their_commonest_reason() -> None
     )
     assert line in result.headline()
     assert "n = 71 of 100" in result.headline()
-    plain = json.loads(json.dumps(result.to_json()))
+    plain = json.loads(json.dumps({"schema": 1, **result.to_json()}))
     f1 = plain["metrics"]["f1"]
     assert (plain["n"], plain["asked"], f1["n"], f1["asked"]) == (71, 100, 71, 100)
     assert plain["failures"] == {"episodes": 29, "of": 100, "reason": long[0].reason, "alike": 28, "at_least": False}
     assert EvaluationResult.from_json(plain) == result
 
 
-def test_what_failed_only_in_part_or_has_no_such_score_is_no_lost_task() -> None:
+def test_what_failed_only_in_part_is_no_lost_task_and_who_ran_out_of_budget_gave_no_answer() -> None:
     task = group("a", "Paris").trajectories[0]
     again = make_trajectory(task=task.task, sample=1, status=EndStatus.FAILED, reason="gone")
     unanswerable = make_trajectory(task=make_task("u", "Where?", ()), status=EndStatus.FAILED, reason="gone")
@@ -61,16 +61,10 @@ def test_what_failed_only_in_part_or_has_no_such_score_is_no_lost_task() -> None
     assert half.metrics["exact_match"].count == "1", "the lost task has no accepted answer"
     assert half.metrics["turns"].count == "2 of 3"
     assert (half.n, half.asked) == (2, 3)
-
-
-def test_an_episode_that_ran_out_of_budget_scores_as_one_without_an_answer() -> None:
     late = [group(name, None, status=EndStatus.TRUNCATED) for name in "bcd"]
     result = scored([group("a", "Paris"), *late], sampling=GREEDY)
     found = {name: result.metrics[name].mean for name in ("exact_match", "answered", "status/truncated")}
     assert found == {"exact_match": 0.25, "answered": 0.25, "status/truncated": 0.75}
-
-
-def test_an_evaluation_without_tasks_says_so() -> None:
     with pytest.raises(ValueError, match="no episode of the evaluation finished: there were no tasks"):
         scored([], sampling=GREEDY)
 
@@ -85,26 +79,22 @@ def test_every_reward_is_reported_by_name() -> None:
     assert means == {"mean": pytest.approx(1.5), "format": 0.5, "valid_tool_call": 2.0}
     assert (metrics["reward/exact_match"].method, metrics["reward/format"].method) == ("wilson", "none")
     assert ("reward/format", "0.500", "", "none", "1") in result.rows()
+    found = scored([group("a", "Paris", rewards={"found": 0.0})], sampling=GREEDY)
+    assert found.metrics["reward/found"].method == "wilson"
+    assert found.headline().startswith("exact_match 1.000 ")
 
 
 def test_tasks_without_answers_have_no_exact_match_but_success_where_the_environment_says_so() -> None:
-    won, lost = group("a", None, accepted=()), group("b", None, accepted=())
-    won.trajectories[0].turns[-1].success = True
-    lost.trajectories[0].turns[-1].success = False
-    metrics = scored([won, lost], sampling=GREEDY).metrics
-    assert "exact_match" not in metrics
-    assert metrics["success"].mean == 0.5
-
-
-def test_the_headline_is_exact_match_or_the_return_where_no_task_has_answers() -> None:
-    asked = scored([group("a", "Paris", rewards={"found": 0.0})], sampling=GREEDY)
+    won, lost = group("a", None, accepted=(), reward=0.5), group("b", None, accepted=())
+    won.trajectories[0].turns[-1].success, lost.trajectories[0].turns[-1].success = True, False
+    result = scored([won, lost], sampling=GREEDY)
+    assert "exact_match" not in result.metrics
+    assert result.metrics["success"].mean == 0.5
     played = scored([group("b", None, accepted=(), reward=0.25)], sampling=GREEDY)
-    assert asked.headline().startswith("exact_match 1.000 ")
     assert played.headline().startswith("reward/mean 0.250 ")
-    assert asked.metrics["reward/found"].method == "wilson"
 
 
-def test_several_samples_give_pass_at_k() -> None:
+def test_a_result_becomes_metrics_and_rows_and_several_samples_give_pass_at_k() -> None:
     groups = [group("a", "Paris", "Rome"), group("b", "Rome", "Rome"), group("c", "Paris", "Paris")]
     metrics = scored(groups, sampling={"temperature": 1.0}, samples=2).metrics
     assert metrics["exact_match"].mean == pytest.approx(0.5)
@@ -113,11 +103,7 @@ def test_several_samples_give_pass_at_k() -> None:
     lost = group("d", "Paris")
     assert scored([*groups, lost], sampling={}, samples=2).metrics["pass@2"].n == 3, "it lost a sample"
     assert "pass@2" not in scored([lost], sampling={}, samples=2).metrics
-
-
-def test_a_result_survives_json_and_becomes_metrics_and_rows() -> None:
     result = scored([group("a", "Paris"), group("b", "Rome")], sampling=GREEDY)
-    assert EvaluationResult.from_json(json.loads(json.dumps({"schema": 1, **result.to_json()}))) == result
     metrics = result.to_metrics()
     assert metrics["eval/exact_match"] == 0.5
     assert metrics["eval/exact_match_low"] < 0.5 < metrics["eval/exact_match_high"]
@@ -152,7 +138,7 @@ def calling(task_id: str, errors: int, calls: int = 5, **more: object) -> Group:
     return made
 
 
-def test_a_result_says_that_its_tool_calls_failed() -> None:
+def test_a_result_says_that_its_tool_calls_failed_and_quotes_the_commonest_error_whatever_numbers_it_names() -> None:
     lost = calling("lost", 5, status=EndStatus.FAILED)
     result = scored([calling("a", 1), calling("b", 0), lost], sampling=GREEDY, conditions=["a remark"])
     assert result.conditions == ("a remark", "1 of 10 tool calls ended in errors; 1 of them: x: away")
@@ -160,13 +146,9 @@ def test_a_result_says_that_its_tool_calls_failed() -> None:
     few = scored([calling("a", 1), calling("b", 0, 6)], sampling=GREEDY)
     assert (few.conditions, few.metrics["tool_errors"].mean) == ((), 0.5), "below 10 %"
     assert scored([group("a", "Paris")], sampling=GREEDY).conditions == ()
-
-
-def test_the_commonest_failure_of_a_tool_is_quoted_whatever_numbers_it_names() -> None:
     shared = [f"Error: sql failed: made in thread {140_000 + i},\nused in \x1b[1m{i}" for i in range(3)]
-    calls = [CallRecord("sql", error=text) for text in (*shared, "Error: no such table", None)]
     made = group("a", "Paris")
-    made.trajectories[0].turns[0].calls = calls
+    made.trajectories[0].turns[0].calls = [CallRecord("sql", error=e) for e in (*shared, "Error: no such table", None)]
     assert scored([made], sampling=GREEDY).conditions == (
         "4 of 5 tool calls ended in errors; 3 of them: sql: Error: sql failed: made in thread #, used in ?[#m#",
     )
@@ -188,7 +170,6 @@ def test_main_scores_are_broken_down_by_what_the_tasks_say_of_themselves() -> No
     assert two["exact_match"] == scored(groups[:2], sampling=GREEDY).metrics["exact_match"]
     assert (two["retrieval_recall"].mean, two["retrieval_recall"].n) == (0.75, 2)
     assert not {"turns", "answered"} & set(two)
-    assert EvaluationResult.from_json(json.loads(json.dumps(result.to_json()))) == result
     rows = [row[:2] for row in result.breakdown_rows()]
     assert rows[:3] == [("hops 2", "2"), ("hops 10", "1"), ("hops unknown", "1")]
     assert not any("hops" in name for name in result.to_metrics())

@@ -29,22 +29,16 @@ def test_titles_count_wherever_they_are_headings_and_in_the_order_of_the_task() 
     assert shown_titles(make_trajectory(task=make_task())) == []
 
 
-def test_what_the_policy_wrote_itself_was_not_found() -> None:
+def test_what_the_policy_wrote_itself_or_saw_before_was_not_found() -> None:
     echoed = episode('Results for "x\nRome\n":\nNo passage found.', closing="Rome\nA city.")
     echoed.turns[0].calls = [CallRecord("wiki_search", {"query": ["x\nRome\n"]})]
     assert shown_titles(echoed) == [], "what it put there counts as seen"
     own = episode("Amélie\nA film.")
     own.turns[1].observation.append({"role": "assistant", "content": "Rome\nmy guess"})
     assert shown_titles(own) == ["Amélie"]
-
-
-def test_what_the_prompt_showed_is_found_anew_and_what_a_result_showed_is_not() -> None:
     made = episode("Rome\nA city.", closing="Rome\nA city.", prompt="Rome\nA city.")
-    assert [("Rome" in new_lines(turn, made)) for turn in made.turns] == [True, False]
-
-
-def test_a_summary_that_becomes_the_context_shows_nothing_new() -> None:
+    assert [("Rome" in new_lines(turn, made)) for turn in made.turns] == [True, False], "anew after the prompt alone"
     summed = episode("Your notes on the work so far:\nRome\nis the answer", closing="Amélie\nA film.")
     assert shown_titles(summed) == ["Amélie", "Rome"]
     summed.turns[0].purpose, summed.turns[0].text = "summary", "Rome\nis the answer"
-    assert shown_titles(summed) == ["Amélie"]
+    assert shown_titles(summed) == ["Amélie"], "a summary that becomes the context shows nothing new"

@@ -25,25 +25,17 @@ from agent_r1_core.trajectory import Group
 
 
 def by_hand(probabilities: list[list[float]], own: list[int]) -> float:
-    total = 0.0
-    for i in range(len(probabilities)):
-        mixture = 0.0
-        for j in range(len(probabilities[i])):
-            mixture += probabilities[i][j] / len(probabilities[i])
-        total += math.log(probabilities[i][own[i]] / mixture)
-    return total / len(probabilities)
+    shares = [row[mine] / (sum(row) / len(row)) for row, mine in zip(probabilities, own, strict=True)]
+    return sum(math.log(share) for share in shares) / len(shares)
 
 
-def test_information_is_that_of_plain_loops() -> None:
+def test_information_is_that_of_plain_sums_and_within_the_bounds_of_its_definition_as_is_retrieval() -> None:
     rng = random.Random(0)
     for prompts in (2, 3, 8):
         own = [number % prompts for number in range(8 * prompts)]
         probabilities = [[rng.uniform(1e-6, 1.0) for _ in range(prompts)] for _ in own]
         logprobs = [[math.log(value) for value in row] for row in probabilities]
         assert mutual_information(logprobs, own) == pytest.approx(by_hand(probabilities, own), abs=1e-12)
-
-
-def test_information_and_retrieval_have_the_bounds_of_their_definition() -> None:
     own = [0, 0, 1, 1, 2, 2]
     template = [[-40.0 - number] * 3 for number in range(6)]
     assert mutual_information(template, own) == pytest.approx(0.0)
@@ -67,24 +59,20 @@ def group(name: str, *episodes: tuple[list[int], list[int]]) -> Group:
 
 
 def test_a_measurement_takes_first_actions_of_tasks_whose_prompts_differ() -> None:
+    """At most eight prompts, and eight samples of each."""
     groups = [
         group("a", ([1, 2], [3]), ([1, 2], [4, 5])),
         group("same", ([1, 2], [6])),
         group("drawn", ([7], [8]), ([9], [8]), ([7], [10])),
     ]
     assert FirstActions.of(groups) == FirstActions([[1, 2], [7]], [[3], [4, 5], [8], [10]], [0, 0, 1, 1])
-    assert FirstActions.of(groups[:2]) is None
+    assert FirstActions.of(groups[:2]) is FirstActions.of([]) is None
     anew = make_trajectory([([5], [6]), ([5], [7])], new_segment_at={1})
     chosen = FirstActions.of([groups[0], Group(anew.task, [anew])])
-    assert chosen == FirstActions([[1, 2], [5]], [[3], [4, 5], [6]], [0, 0, 1]), (
-        "a second turn is none, whatever it sees"
-    )
-    assert FirstActions.of([]) is None
-
-
-def test_a_measurement_has_at_most_eight_prompts_and_eight_samples_of_each() -> None:
-    groups = [group(str(number), *[([number + 1], [sample + 20]) for sample in range(9)]) for number in range(9)]
-    chosen = FirstActions.of(groups)
+    first = FirstActions([[1, 2], [5]], [[3], [4, 5], [6]], [0, 0, 1])
+    assert chosen == first, "a second turn is none, whatever it sees"
+    many = [group(str(n), *[([n + 1], [sample + 20]) for sample in range(9)]) for n in range(9)]
+    chosen = FirstActions.of(many)
     assert chosen.prompts == [[number + 1] for number in range(8)]
     assert chosen.actions == [[sample + 20] for _ in range(8) for sample in range(8)]
     assert chosen.own == [number // 8 for number in range(64)]
@@ -104,13 +92,10 @@ def measured(*groups: Group) -> list[tuple[list[list[int]], list[int]]]:
     return compared_turns(groups, decode)
 
 
-def test_a_turn_is_cut_where_the_tokens_of_its_tags_are() -> None:
+def test_a_turn_is_cut_at_its_tags_and_other_thoughts_are_of_other_tasks_where_they_can_be() -> None:
     first, second = measured(acted("a", [1, 2, 20, 21, 3, 4, 30]), acted("b", [20, 22, 3, 9, 31, 1, 2, 5]))
     assert first == ([[50, 51, 1, 2, *thought, 3, 4] for thought in ([20, 21], [], [20, 22])], [30])
     assert second == ([[50, 51, *thought, 3, 9] for thought in ([20, 22], [], [20, 21])], [31, 1, 2, 5])
-
-
-def test_other_thoughts_are_of_other_tasks_where_they_can_be() -> None:
     nothing = ([20, 30], [1, 2, 20], [1, 2, 3, 4, 30], [1, 2, 20, 3, 4])
     assert not measured(acted("a", [1, 2, 20, 3, 4, 30], *nothing)), "there is but one thought"
     alike = acted("a", *[[1, 2, word, 3, 4, 30] for word in (20, 20, 21)])

@@ -46,7 +46,7 @@ def test_a_service_that_was_gone_for_most_of_a_run_stands_in_the_verdict() -> No
     ]
 
 
-def test_a_collapse_is_told_sign_by_sign_each_once() -> None:
+def test_a_collapse_is_told_sign_by_sign_each_once_also_by_whoever_goes_on_in_the_middle() -> None:
     alarms = Watch(HealthConfig()).replay(echo_trap())
     assert [(alarm.step, alarm.monitor, alarm.event, alarm.since) for alarm in alarms] == [
         (5, "prob_gap", "begins", 5),
@@ -74,9 +74,20 @@ def test_a_collapse_is_told_sign_by_sign_each_once() -> None:
     assert verdict([], 1) == "health: healthy, no alarm in 1 step"
     assert verdict([], 0) == "health: not known, no step is recorded"
     assert verdict(None, 60) == "health: not known, the run has no health.jsonl"
+    lines = echo_trap()
+    whole = Watch(HealthConfig()).replay(lines)
+    for done in (0, 4, 5, 17, 22, 31, 60):
+        watch = Watch(HealthConfig())
+        assert watch.replay(lines[:done]) + watch.replay(lines[done:]) == whole
+    found = {alarm.monitor for alarm in whole}
+    quiet = {alarm.monitor for alarm in Watch(HealthConfig(), {min(found)}).replay(lines)}
+    assert quiet == found - {min(found)} != found
 
 
-def test_spread_that_falls_while_the_reward_rises_is_no_sign() -> None:
+def test_spread_is_judged_beside_the_reward_and_by_episodes_where_there_are_no_groups() -> None:
+    """Spread that falls while the reward rises is no sign. Where there are groups, the monitors of groups say what
+    `return_std` would."""
+
     def alarms(last_reward: float) -> set[str]:
         lines = echo_trap()[:20]
         for line in lines[12:]:
@@ -84,17 +95,12 @@ def test_spread_that_falls_while_the_reward_rises_is_no_sign() -> None:
         return {alarm.monitor for alarm in Watch(HealthConfig()).replay(lines)}
 
     assert alarms(0.6) - alarms(0.9) == {"spread_without_gain"}
+    alone, grouped = {"health/return_std": 0.0}, {"health/return_std": 0.0, "health/groups_without_spread": 1.0}
+    assert [alarm.monitor for alarm in Watch(HealthConfig()).judge(1, alone)] == ["return_std"]
+    assert [alarm.monitor for alarm in Watch(HealthConfig()).judge(1, grouped)] == ["no_spread"]
 
 
-def test_whoever_goes_on_in_the_middle_says_the_same() -> None:
-    lines = echo_trap()
-    whole = Watch(HealthConfig()).replay(lines)
-    for done in (0, 4, 5, 17, 22, 31, 60):
-        watch = Watch(HealthConfig())
-        assert watch.replay(lines[:done]) + watch.replay(lines[done:]) == whole
-
-
-def test_a_severe_alarm_is_a_reason_to_stop_while_it_stands() -> None:
+def test_a_severe_alarm_is_a_reason_to_stop_while_it_stands_and_up_to_six_are_named() -> None:
     watch = Watch(HealthConfig())
     watch.replay(echo_trap()[:21])
     assert watch.severe is None
@@ -102,28 +108,18 @@ def test_a_severe_alarm_is_a_reason_to_stop_while_it_stands() -> None:
     assert watch.severe.monitor == "group_std"
     watch.replay([{"step": step, "health/group_std": 0.4} for step in range(61, 71)])
     assert watch.severe is None
-
-
-def test_many_alarms_are_named_up_to_six() -> None:
     ones = ("health/groups_without_spread", "update/skipped_nonfinite", "episode/cut_actions", "episode/malformed")
     bad = dict.fromkeys(ones, 1.0) | dict.fromkeys(("update/trajectories", "episode/terminated"), 0.0)
-    lines = [{"step": step, **bad} for step in range(1, 11)]
-    assert verdict(Watch(HealthConfig()).replay(lines)[:6], 10).splitlines()[0].endswith(", malformed since step 1")
-    (first, _) = verdict(Watch(HealthConfig()).replay(lines), 10).splitlines()
+    alarms = Watch(HealthConfig()).replay([{"step": step, **bad} for step in range(1, 11)])
+    assert verdict(alarms[:6], 10).splitlines()[0].endswith(", malformed since step 1")
+    (first, _) = verdict(alarms, 10).splitlines()
     assert first == (
         "health: alarms stand after 10 steps: no_spread since step 1, empty_update since step 1, nonfinite since step "
         "1, filtered_out since step 1, cut_actions since step 1, malformed since step 1, and 2 more"
     )
 
 
-def test_episodes_without_groups_are_compared_with_each_other() -> None:
-    """Where there are groups, the monitors of groups say what `return_std` would."""
-    alone, grouped = {"health/return_std": 0.0}, {"health/return_std": 0.0, "health/groups_without_spread": 1.0}
-    assert [alarm.monitor for alarm in Watch(HealthConfig()).judge(1, alone)] == ["return_std"]
-    assert [alarm.monitor for alarm in Watch(HealthConfig()).judge(1, grouped)] == ["no_spread"]
-
-
-def test_the_numbers_of_a_recipe_count_and_off_is_off(tmp_path: Path) -> None:
+def test_the_numbers_of_a_recipe_count_off_is_off_and_what_a_monitor_can_use_is_taken(tmp_path: Path) -> None:
     keys = ["health.group_std={threshold: 0.5, steps: 2}", "health.grad_norm=off", "health.prob_gap.steps=2"]
     resolved = load_config("default", keys)
     settings = resolved.config.health
@@ -132,12 +128,9 @@ def test_the_numbers_of_a_recipe_count_and_off_is_off(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(resolved.yaml())
     assert load_config(tmp_path / "config.yaml").config.health == settings
     assert "grad_norm: 'off'" in resolved.yaml()
-
-
-def test_a_monitor_whose_metric_says_nothing_here_is_not_judged() -> None:
-    found = {alarm.monitor for alarm in Watch(HealthConfig()).replay(echo_trap())}
-    quiet = {alarm.monitor for alarm in Watch(HealthConfig(), {min(found)}).replay(echo_trap())}
-    assert quiet == found - {min(found)} != found
+    load_config("default", ["health.information={every: 3, threshold: 0.2, steps: 1}", "health.retrieval.steps=1"])
+    load_config("default", ["health.information.every=0"])
+    load_config("default", [*SEVERE[1:], "health.early_stop=true"])
 
 
 SEVERE = [f"health.{monitor.name}=off" for monitor in MONITORS if monitor.severe]
@@ -161,12 +154,6 @@ UNMEASURED = r"health\.information\.every is 0"
 def test_what_no_monitor_can_use_is_refused(keys: list[str], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         load_config("default", keys)
-
-
-def test_what_a_monitor_can_use_is_taken() -> None:
-    load_config("default", ["health.information={every: 3, threshold: 0.2, steps: 1}", "health.retrieval.steps=1"])
-    load_config("default", ["health.information.every=0"])
-    load_config("default", [*SEVERE[1:], "health.early_stop=true"])
 
 
 GROUPS = {"group_std", "spread_without_gain", "no_spread", "groups_without_spread"}
@@ -204,9 +191,8 @@ def test_alarms_come_back_as_they_were_written(tmp_path: Path) -> None:
     file = LinesFile(tmp_path / "health.jsonl", Alarm, "an alarm")
     alarms = Watch(HealthConfig()).replay(echo_trap())
     assert file.read() == []
-    file.append(alarms[:4])
-    file.append([])
-    file.append(alarms[4:])
+    for some in (alarms[:4], [], alarms[4:]):
+        file.append(some)
     assert file.read() == alarms
     whole = file.path.read_bytes()
     file.path.write_bytes(whole + b'{"step": 61')

@@ -20,7 +20,7 @@ from agent_r1_core.trajectory import Group
 TWO_TURNS = (((1, 2, 3), (4, 5)), ((6, 7), (8, 9, 10)))
 
 
-def test_segments_follow_one_another_in_a_row() -> None:
+def test_segments_follow_one_another_in_a_row_and_numbers_go_back_without_padding() -> None:
     trajectory = make_trajectory(TWO_TURNS, new_segment_at=(1,), closing=(11,), turn_rewards=(0.5, 0.0), reward=2.0)
     batch = batch_of(trajectory)
     assert batch.ids.tolist() == [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]]
@@ -29,37 +29,6 @@ def test_segments_follow_one_another_in_a_row() -> None:
     assert batch.turn.tolist() == [[-1, -1, -1, 0, 0, -1, -1, 1, 1, 1, -1]]
     assert batch.rewards.tolist() == [[0, 0, 0, 0, 0.5, 0, 0, 0, 0, 2.0, 0]]
     assert batch.returns.tolist() == [2.5]
-
-
-def test_the_reward_of_an_empty_action_goes_to_the_action_before_it_or_else_after_it() -> None:
-    middle = make_trajectory((((1,), (2, 3)), ((4,), ()), ((5,), (6,))), turn_rewards=(0.5, 7.0, 0.0))
-    first = make_trajectory((((1,), ()), ((5,), (6, 7))), turn_rewards=(7.0, 0.0))
-    touching = make_trajectory((((1,), (2, 3)), ((4,), ()), ((), (6,))), turn_rewards=(0.5, 7.0, 0.0))
-    assert batch_of(middle).rewards.tolist() == [[0, 0, 7.5, 0, 0, 0]]
-    assert batch_of(touching).rewards.tolist() == [[0, 0, 7.5, 0, 0]]
-    assert batch_of(first).rewards.tolist() == [[0, 0, 7.0, 0]]
-
-
-def test_a_trajectory_without_any_action_has_a_return_and_no_reward_to_place() -> None:
-    silent = make_trajectory((((1, 2), ()),), reward=-1.0)
-    batch = batch_of(silent)
-    assert batch.returns.tolist() == [-1.0]
-    assert not batch.rewards.any()
-
-
-def test_an_action_without_context_is_refused() -> None:
-    with pytest.raises(ValueError, match="begins with an action"):
-        batch_of(make_trajectory((((), (1, 2)),)))
-
-
-def test_a_turn_that_names_environment_tokens_as_its_action_is_refused() -> None:
-    wrong = make_trajectory(TWO_TURNS)
-    wrong.turns[1].start -= 1
-    with pytest.raises(ValueError, match="turn 1"):
-        batch_of(wrong)
-
-
-def test_numbers_go_back_to_trajectories_without_padding() -> None:
     trajectory = make_trajectory(TWO_TURNS, new_segment_at=(1,), sample=3)
     batch = batch_of(trajectory, make_trajectory(sample=4))
     numbers = batch.numbers(batch.ids.float(), values=batch.ids * 0.5)
@@ -71,26 +40,39 @@ def test_numbers_go_back_to_trajectories_without_padding() -> None:
     assert set(numbers.of("task/5").values()) == {None}
 
 
-def test_micro_batches_keep_the_budget_and_never_cut_a_trajectory() -> None:
-    batch = batch_of(*(make_trajectory(TWO_TURNS) for _ in range(5)))
+def test_the_reward_of_an_empty_action_goes_to_the_action_before_it_or_else_after_it() -> None:
+    middle = make_trajectory((((1,), (2, 3)), ((4,), ()), ((5,), (6,))), turn_rewards=(0.5, 7.0, 0.0))
+    first = make_trajectory((((1,), ()), ((5,), (6, 7))), turn_rewards=(7.0, 0.0))
+    touching = make_trajectory((((1,), (2, 3)), ((4,), ()), ((), (6,))), turn_rewards=(0.5, 7.0, 0.0))
+    assert batch_of(middle).rewards.tolist() == [[0, 0, 7.5, 0, 0, 0]]
+    assert batch_of(touching).rewards.tolist() == [[0, 0, 7.5, 0, 0]]
+    assert batch_of(first).rewards.tolist() == [[0, 0, 7.0, 0]]
+    silent = batch_of(make_trajectory((((1, 2), ()),), reward=-1.0))
+    assert silent.returns.tolist() == [-1.0], "without any action there is a return, and no reward to place"
+    assert not silent.rewards.any()
 
-    def cut(rows: Sequence[int], max_tokens: int, share: bool) -> list[list[int]]:
+
+def test_a_trajectory_that_contradicts_itself_is_refused() -> None:
+    wrong = make_trajectory(TWO_TURNS)
+    wrong.turns[1].start -= 1  # a token of the environment
+    for one, said in ((wrong, "turn 1"), (make_trajectory((((), (1, 2)),)), "begins with an action")):
+        with pytest.raises(ValueError, match=said):
+            batch_of(one)
+
+
+def test_micro_batches_keep_the_budget_cut_no_trajectory_and_keep_the_rows_of_a_group_together() -> None:
+    def cut(batch: Batch, rows: Sequence[int], max_tokens: int, share: bool) -> list[list[int]]:
         return [packed.rows.tolist() for packed in micro_batches(batch, rows, max_tokens, share)]
 
-    assert cut(range(5), 25, False) == [[0, 1], [2, 3], [4]]
-    assert cut([4, 0], 3, False) == [[4], [0]]
-    assert cut([], 3, False) == []
-    assert cut(range(5), 10, True) == [[0, 1, 2, 3, 4]]
-
-
-def test_micro_batches_keep_the_rows_of_a_group_together() -> None:
-    def group(number: int) -> Group:
-        first = (number, 50, 60, 70)
-        return Group(make_task(str(number)), [make_trajectory(((first, (80 + i,)),), sample=i) for i in range(3)])
-
-    batch = Batch.from_groups([group(1), group(2)])
-    rows = [packed.rows.tolist() for packed in micro_batches(batch, [5, 0, 3, 2, 4, 1], 7)]
-    assert [sorted(part) for part in rows] == [[0, 1, 2], [3, 4, 5]]
+    alike = batch_of(*(make_trajectory(TWO_TURNS) for _ in range(5)))
+    assert cut(alike, range(5), 25, False) == [[0, 1], [2, 3], [4]]
+    assert cut(alike, [4, 0], 3, False) == [[4], [0]]
+    assert cut(alike, [], 3, False) == []
+    assert cut(alike, range(5), 10, True) == [[0, 1, 2, 3, 4]]
+    played = [[make_trajectory((((n, 50, 60, 70), (80 + i,)),), sample=i) for i in range(3)] for n in (1, 2)]
+    groups = Batch.from_groups([Group(make_task(str(number)), made) for number, made in enumerate(played)])
+    assert [sorted(part) for part in cut(groups, [5, 0, 3, 2, 4, 1], 7, True)] == [[0, 1, 2], [3, 4, 5]]
+    assert [one.rows.tolist() for one in passes(groups, [5, 0, 1], 10_000, True, ONE_RANK)] == [[0, 1, 5]]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -109,25 +91,21 @@ def batch() -> Batch:
     return Batch.from_groups([random_group(seed, 2 + seed % 4, longest=4 + 5 * seed) for seed in range(9)])
 
 
-def computed(batch: Batch, rows: list[int], share: bool) -> int:
-    return len(pack(batch, rows, share).tree.ids)
-
-
 @pytest.mark.parametrize("share", [True, False])
 def test_groups_stay_whole_and_ranks_end_together(batch: Batch, share: bool) -> None:
-    largest = max(computed(batch, hand, share) for hand in deal(batch, range(batch.size), share, 9))
+    def computed(rows: list[int]) -> int:
+        return len(pack(batch, rows, share).tree.ids)
+
+    largest = max(computed(hand) for hand in deal(batch, range(batch.size), share, 9))
     for size in (2, 3, 4):
         hands = deal(batch, range(batch.size), share, size)
         assert sorted(row for hand in hands for row in hand) == list(range(batch.size))
         assert sum(len({int(batch.group[row]) for row in hand}) for hand in hands) == 9
-        loads = [computed(batch, hand, share) for hand in hands]
+        loads = [computed(hand) for hand in hands]
         assert max(loads) - min(loads) < largest
         assert max(loads) < 1.2 * sum(loads) / size
-
-
-def test_the_order_of_rows_does_not_matter_and_equal_groups_go_to_the_first_ranks() -> None:
-    batch = Batch.from_groups([random_group(0, 2), random_group(0, 2)])
-    assert deal(batch, [3, 1, 2, 0], True, 4) == [[1, 0], [3, 2], [], []]
+    equal = Batch.from_groups([random_group(0, 2), random_group(0, 2)])
+    assert deal(equal, [3, 1, 2, 0], True, 4) == [[1, 0], [3, 2], [], []], "rows in any order, the first ranks first"
 
 
 @pytest.mark.parametrize("share", [True, False])
@@ -147,8 +125,3 @@ def test_a_rank_that_waits_for_others_computes_a_token_and_adds_nothing_to_a_gra
     outputs = policy.logprobs(packed, nothing).logprobs, Critic(policy).values(packed, nothing)
     torch.cat(outputs).sum().backward()
     assert not any(parameter.grad.any() for parameter in policy.parameters())
-
-
-def test_a_rank_on_its_own_keeps_the_micro_batches_as_they_are(batch: Batch) -> None:
-    found = [packed.rows.tolist() for packed in passes(batch, [5, 0, 1], 10_000, True, ONE_RANK)]
-    assert found == [[0, 1, 5]]

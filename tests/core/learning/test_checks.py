@@ -13,7 +13,7 @@ import pytest
 from agent_r1_grpo.grpo import GRPO
 from agent_r1_ppo.ppo import PPO
 
-from agent_r1_core.contracts.algorithm import Algorithm
+from agent_r1_core import Algorithm, Group
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.errors import AlgorithmError, ConfigError
 from agent_r1_core.learning.batch import Advantages, Batch
@@ -23,12 +23,10 @@ from agent_r1_core.learning.loss import LossTerms
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.learning.selection import Selection
 from agent_r1_core.testing import random_group, tiny_model
-from agent_r1_core.trajectory import Group
 
 
-def update(algorithm: Algorithm, groups: list[Group] | None = None) -> dict[str, float]:
-    learner = Learner(Policy(tiny_model()), algorithm, TrainingConfig())
-    return learner.update(groups or [random_group(0, 4), random_group(1, 4)], 1).metrics
+def update(algorithm: Algorithm) -> None:
+    Learner(Policy(tiny_model()), algorithm, TrainingConfig()).update([random_group(0, 4), random_group(1, 4)], 1)
 
 
 def with_method(name: str, method: Callable[..., Any], base: type[Algorithm] = GRPO) -> Algorithm:
@@ -64,9 +62,8 @@ def test_advantages_that_are_none(advantages: Callable[..., Any], said: str) -> 
 
 def credits_the_environment(own: Advantages, batch: Batch) -> Advantages:
     """Meant for a mask of its own."""
-    mask = batch.action_mask
-    mask |= batch.response_mask
-    return Advantages(spread_over(batch.returns, mask))
+    batch.action_mask |= batch.response_mask
+    return Advantages(spread_over(batch.returns, batch.action_mask))
 
 
 @pytest.mark.parametrize(
@@ -102,16 +99,16 @@ def test_losses_that_are_none(loss: Callable[..., Any], said: str) -> None:
         update(with_method("loss", loss))
 
 
-def without_weights(own: LossTerms, tokens: Any) -> LossTerms:
-    return replace(own, value_loss=(tokens.values - tokens.value_targets).pow(2).mean())
-
-
 @pytest.mark.parametrize(
     ("method", "wrong", "said"),
     [
         ("advantages", lambda own, batch: Advantages(own.advantages), "its advantages come without value_targets"),
         ("loss", lambda own, tokens: LossTerms(own.loss), "its loss comes without value_loss"),
-        ("loss", without_weights, r"value_loss does not depend on tokens\.value_weights"),
+        (
+            "loss",
+            lambda own, tokens: replace(own, value_loss=(tokens.values - tokens.value_targets).pow(2).mean()),
+            r"value_loss does not depend on tokens\.value_weights",
+        ),
     ],
 )
 def test_a_critic_that_learns_nothing_or_not_by_its_weights(method: str, wrong: Callable[..., Any], said: str) -> None:
@@ -135,21 +132,15 @@ def test_groups_that_nobody_gave(choose: Callable[[list[Group]], Any]) -> None:
         Selection(algorithm, TrainingConfig()).filter([random_group(0, 4), random_group(1, 4)])
 
 
-@pytest.mark.parametrize("metrics", [None, {"hits": "many"}])
-def test_metrics_of_a_choice_that_are_no_numbers(metrics: Any) -> None:
-    mine = type("Mine", (GRPO,), {"filter_metrics": lambda self, groups, kept: metrics})()
-    with pytest.raises(AlgorithmError, match="filter_metrics must return a dict of floats by name"):
-        Selection(mine, TrainingConfig()).filter_metrics([], [])
-
-
-@pytest.mark.parametrize("count", [-1, 1.5, None])
-def test_a_number_of_tasks_that_is_none(count: Any) -> None:
-    class Asking(GRPO):
-        def more_tasks(self, groups: Any, tasks: int) -> Any:
-            return count
-
-    with pytest.raises(AlgorithmError, match=f"^algorithm Asking: more_tasks returned {count}; return how many tasks"):
-        Selection(Asking(), TrainingConfig()).more_tasks([], 1)
+def test_answers_about_a_choice_that_are_no_numbers() -> None:
+    for name, answers, said in (
+        ("filter_metrics", (None, {"hits": "many"}), "filter_metrics must return a dict of floats by name"),
+        ("more_tasks", (-1, 1.5, None), "^algorithm Mine: more_tasks returned {}; return how many tasks"),
+    ):
+        for answer in answers:
+            mine = type("Mine", (GRPO,), {name: lambda self, groups, more, answer=answer: answer})()
+            with pytest.raises(AlgorithmError, match=said.format(answer)):
+                getattr(Selection(mine, TrainingConfig()), name)([], 1 if name == "more_tasks" else [])
 
 
 class Broken(GRPO):
@@ -159,32 +150,25 @@ class Broken(GRPO):
         return json.loads("[1234")
 
 
-def test_an_exception_names_the_authors_file_and_line() -> None:
+class Refusing(GRPO):
+    def advantages(self, batch: Any) -> Any:
+        raise ConfigError("algorithm.scale must be set")
+
+
+def test_an_exception_names_the_authors_file_and_line_and_agent_r1s_own_errors_pass() -> None:
     line = inspect.getsourcelines(Broken.loss)[1] + 1
     said = rf"^algorithm Broken raised in loss \({re.escape(__file__)}, line {line}\): JSONDecodeError: "
     with pytest.raises(AlgorithmError, match=said):
         update(Broken())
-
-
-def test_agent_r1s_own_errors_pass() -> None:
-    def refused(own: Any, batch: Any) -> Any:
-        raise ConfigError("algorithm.scale must be set")
-
     with pytest.raises(ConfigError, match="scale must be set"):
-        update(with_method("advantages", refused))
+        update(Refusing())
 
 
 def test_weights_are_looked_at_once_and_as_soon_as_something_can_be_told() -> None:
     """A rollout without spread tells nothing of a loss, the first one with spread does; the rest is taken on trust."""
-    tracked = []
-
-    def loss(own: LossTerms, tokens: Any) -> LossTerms:
-        tracked.append(tokens.weights.requires_grad)
-        return own
-
-    learner = Learner(
-        Policy(tiny_model()), with_method("loss", loss), TrainingConfig(skip_without_gradient=False, epochs=2)
-    )
+    tracked, settings = list[bool](), TrainingConfig(skip_without_gradient=False, epochs=2)
+    watched = with_method("loss", lambda own, tokens: tracked.append(tokens.weights.requires_grad) or own)
+    learner = Learner(Policy(tiny_model()), watched, settings)
     flat = random_group(0, 3, turns=1, turn_rewards=[0.0], reward=1.0)
     for step, group in enumerate((flat, random_group(1, 4), random_group(2, 4)), 1):
         learner.update([group], step)

@@ -12,16 +12,13 @@ import torch
 from gradients import relative_difference
 from torch._dynamo.testing import CompileCounter
 from torch.nn.attention import flex_attention as library
-from transformers import MistralConfig, MistralForCausalLM
 
-from agent_r1_core.contracts.training import Recomputation
 from agent_r1_core.learning import attention
 from agent_r1_core.learning.attention import BLOCK, TreeMask, filled, packed_attention
-from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.decoder import _one_kernel
-from agent_r1_core.learning.packing import PrefixForest, Tree, pack
+from agent_r1_core.learning.packing import PrefixForest, Tree
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.testing import random_group, tiny_model
+from agent_r1_core.testing import tiny_model
 
 pytestmark = pytest.mark.slow
 
@@ -172,27 +169,3 @@ def test_a_kernel_whose_gradient_differs_is_not_used(
     monkeypatch.setattr(attention, "_compiled", lambda: torch.compile(wrong, dynamic=True, fullgraph=True))
     assert _one_kernel(decoder) is None
     assert told(caplog) == ["FlexAttention cannot be used (its results differ); attention takes a kernel for each span"]
-
-
-@pytest.mark.parametrize("gradient_checkpointing", ["none", "selective", "full"])
-def test_a_policy_has_the_same_gradient(gradient_checkpointing: Recomputation, device: str) -> None:
-    """As one whose attention takes a kernel for each span."""
-    batch = Batch.from_groups([random_group(0, 4, new_segment_at=(1,)), random_group(1, 3)])
-    packed = pack(batch, range(batch.size))
-    inner = (packed.tree.positions[packed.place] > 0).nonzero().flatten()
-    direction = torch.randn(len(inner), generator=torch.Generator().manual_seed(0)).to(device)
-    gradients = []
-    for mask in (TreeMask, None):
-        policy = Policy(sliding_model().to(device), gradient_checkpointing=gradient_checkpointing)
-        policy.decoder.tree_mask = mask
-        (policy.logprobs(packed, inner).logprobs * direction).sum().backward()
-        found = [weight.grad for weight in policy.parameters() if weight.grad is not None]
-        gradients.append(torch.cat([gradient.flatten() for gradient in found]))
-    assert relative_difference(*gradients) < 1e-5
-
-
-def sliding_model() -> MistralForCausalLM:
-    """A model whose layers see eight tokens."""
-    torch.manual_seed(0)
-    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-    return MistralForCausalLM(MistralConfig(**shape, num_key_value_heads=2, vocab_size=512, sliding_window=8)).float()

@@ -13,14 +13,13 @@ from agent_r1_grpo.grpo import GRPO
 from agent_r1_ppo.ppo import PPO
 from gradients import KeptGradients, relative_difference
 
+from agent_r1_core import ConfigError, EndStatus, Group
 from agent_r1_core.contracts.training import LoraSettings, TrainingConfig
-from agent_r1_core.errors import ConfigError
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.forward import forward
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.testing import make_task, make_trajectory, random_group, tiny_model, tiny_model_folder
-from agent_r1_core.trajectory import EndStatus, Group
 
 
 def groups(*seeds: int) -> list[Group]:
@@ -31,9 +30,12 @@ def weights_of(learner: Learner) -> torch.Tensor:
     return torch.cat([tensor.flatten() for tensor in learner.policy.weights().values()])
 
 
-def test_metrics_say_what_happened() -> None:
-    learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig(epochs=2, minibatches=2, lr=1e-3))
-    metrics = learner.update(groups(0, 1), 1).metrics
+def learner_with(algorithm: Any = GRPO, **settings: Any) -> Learner:
+    return Learner(Policy(tiny_model()), algorithm(), TrainingConfig(**settings))
+
+
+def test_metrics_say_what_happened_and_the_gap_to_the_engine_before_the_update() -> None:
+    metrics = learner_with(epochs=2, minibatches=2, lr=1e-3).update(groups(0, 1), 1).metrics
     assert metrics["update/steps"] == 4
     assert metrics["update/trajectories"] == 8
     assert metrics["update/lr"] == 1e-3
@@ -43,15 +45,10 @@ def test_metrics_say_what_happened() -> None:
     assert 0 <= metrics["update/clip_fraction"] <= 1
     assert metrics["update/kl_step"] > 0
     assert all(math.isfinite(value) for value in metrics.values())
-
-
-def test_the_gap_to_the_engine_is_that_before_the_update_however_many_steps_it_takes() -> None:
-    gaps = [
-        Learner(Policy(tiny_model()), GRPO(), TrainingConfig(lr=1e-2, **more)).update(groups(0, 1), 1).metrics
-        for more in ({}, {"minibatches": 2}, {"epochs": 3})
-    ]
-    assert [one["logprob_gap"] for one in gaps] == pytest.approx([gaps[0]["logprob_gap"]] * 3, rel=1e-4)
-    assert [one["prob_gap"] for one in gaps] == pytest.approx([gaps[0]["prob_gap"]] * 3, rel=1e-4)
+    for more in ({}, {"minibatches": 2}, {"epochs": 3}):
+        moved = learner_with(lr=1e-2, **more).update(groups(0, 1), 1).metrics
+        for gap in ("logprob_gap", "prob_gap"):
+            assert moved[gap] == pytest.approx(metrics[gap], rel=1e-4), "however many steps it takes"
 
 
 def test_the_losses_of_a_step_are_means_over_its_optimiser_steps() -> None:
@@ -64,15 +61,15 @@ def test_the_losses_of_a_step_are_means_over_its_optimiser_steps() -> None:
             value_losses.append(terms.value_loss.item())
             return terms
 
-    settings = TrainingConfig(minibatches=2, max_tokens_per_microbatch=1)
-    metrics = Learner(Policy(tiny_model()), Watching(), settings).update(groups(0, 1), 1).metrics
+    metrics = learner_with(Watching, minibatches=2, max_tokens_per_microbatch=1).update(groups(0, 1), 1).metrics
     assert len(losses) > metrics["update/steps"] == 2
     assert metrics["update/loss"] == pytest.approx(sum(losses) / 2, rel=1e-5)
     assert metrics["update/value_loss"] == pytest.approx(sum(value_losses) / 2, rel=1e-5)
 
 
-def test_an_empty_batch_takes_no_step_and_says_so() -> None:
-    learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig())
+def test_what_teaches_nothing_moves_nothing_not_even_by_momentum() -> None:
+    """An empty batch, a rollout without spread, and a gradient that is not finite."""
+    learner = learner_with()
     before = weights_of(learner)
     failed = make_trajectory(status=EndStatus.FAILED, reward=1.0)
     for nothing, lost in ([], 0), ([Group(make_task(), [])], 0), ([Group(make_task(), [failed])], 1):
@@ -80,33 +77,24 @@ def test_an_empty_batch_takes_no_step_and_says_so() -> None:
             "update/trajectories": 0, "update/action_tokens": 0, "update/steps": 0, "update/failed_trajectories": lost,
         }  # fmt: skip
     assert torch.equal(weights_of(learner), before)
-
-
-def test_a_rollout_without_spread_moves_nothing_not_even_by_momentum() -> None:
+    flat = [Group(make_task(), [make_trajectory(sample=i, reward=0.5) for i in range(4)])]
     for skip in (True, False):
-        learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig(skip_without_gradient=skip, weight_decay=0.1))
+        learner = learner_with(skip_without_gradient=skip, weight_decay=0.1)
         learner.update(groups(0), 1)
         before = weights_of(learner).clone()
-        flat = [Group(make_task(), [make_trajectory(sample=i, reward=0.5) for i in range(4)])]
         metrics = learner.update(flat, 2).metrics
         assert metrics["update/skipped_share"] == float(skip)
         assert metrics["update/skipped_zero"] == 1
         assert torch.equal(weights_of(learner), before)
-
-
-def test_a_gradient_that_is_not_finite_is_left_out_and_counted() -> None:
-    learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig())
-    before = weights_of(learner).clone()
-    broken = groups(0)
+    broken, learner = groups(0), learner_with()
     broken[0].trajectories[0].reward = math.nan
-    metrics = learner.update(broken, 1).metrics
-    assert metrics["update/skipped_nonfinite"] == 1
+    before = weights_of(learner).clone()
+    assert learner.update(broken, 1).metrics["update/skipped_nonfinite"] == 1
     assert torch.equal(weights_of(learner), before)
     with torch.no_grad():
         next(iter(learner.policy.parameters()))[0] = math.inf
     poisoned = weights_of(learner).clone()
-    metrics = learner.update(groups(0), 2).metrics
-    assert metrics["update/skipped_nonfinite"] == 1
+    assert learner.update(groups(0), 2).metrics["update/skipped_nonfinite"] == 1
     assert torch.equal(weights_of(learner).nan_to_num(), poisoned.nan_to_num())
 
 
@@ -127,11 +115,6 @@ def test_while_the_critic_warms_up_the_policy_runs_on_a_sample_alone(monkeypatch
     assert metrics["update/critic_steps"] == 4
     learner.update(groups(0, 1, 2), 2)
     assert any(gradient for _, gradient in passes)
-
-
-def test_a_kl_without_a_reference_is_a_configuration_error() -> None:
-    with pytest.raises(ConfigError, match="reference"):
-        Learner(Policy(tiny_model()), GRPO(GRPO.Config(kl_coef=0.1)), TrainingConfig())
 
 
 def test_an_update_neither_reads_nor_moves_the_global_random_state(tmp_path: Path) -> None:
@@ -163,22 +146,20 @@ def test_the_reference_of_a_policy_with_adapters_is_the_model_below_them(tmp_pat
         gradients += learner.optimiser.kept
     assert gradients[0].norm() > 1e-3
     assert relative_difference(*gradients) < 1e-6
+    with pytest.raises(ConfigError, match="reference"):
+        Learner(Policy(tiny_model()), GRPO(GRPO.Config(kl_coef=0.1)), TrainingConfig())
 
 
-def test_an_episode_that_an_outer_limit_cut_is_counted_where_no_critic_continues_it() -> None:
-    cut = Group(make_task(), [make_trajectory(sample=i, reward=float(i), bootstrap=i < 2) for i in range(3)])
-    policy = Policy(tiny_model())
-    assert Learner(policy, GRPO(), TrainingConfig()).update([cut], 1).metrics["update/bootstrapped_without_critic"] == 2
-    assert "update/bootstrapped_without_critic" not in Learner(policy, PPO(), TrainingConfig()).update([cut], 1).metrics
-
-
-def test_metrics_say_how_much_of_the_batch_they_cover() -> None:
+def test_metrics_say_how_much_of_the_batch_they_cover_and_what_no_critic_continues() -> None:
     varied, flat = random_group(0, 4), Group(make_task("flat"), [make_trajectory(sample=i) for i in range(2)])
     batch = Batch.from_groups([varied, flat])
     covered = batch.action_mask[batch.group == 0].sum() / batch.action_mask.sum()
     for skip, share in ((True, float(covered)), (False, 1.0)):
-        learner = Learner(Policy(tiny_model()), GRPO(), TrainingConfig(skip_without_gradient=skip))
-        assert learner.update([varied, flat], 1).metrics["update/measured_share"] == pytest.approx(share)
+        metrics = learner_with(skip_without_gradient=skip).update([varied, flat], 1).metrics
+        assert metrics["update/measured_share"] == pytest.approx(share)
+    cut = [Group(make_task(), [make_trajectory(sample=i, reward=float(i), bootstrap=i < 2) for i in range(3)])]
+    found = [learner_with(one).update(cut, 1).metrics.get("update/bootstrapped_without_critic") for one in (GRPO, PPO)]
+    assert found == [2, None]
 
 
 def told_by(learner: Learner, rollout: list[Group]) -> tuple[list[Any], list[Any]]:
@@ -188,7 +169,7 @@ def told_by(learner: Learner, rollout: list[Group]) -> tuple[list[Any], list[Any
     return [one["learner_logprobs"] for one in told], [one["values"] for one in told]
 
 
-def test_an_update_tells_what_the_policy_said_of_tokens_before_it_moved() -> None:
+def test_an_update_tells_what_the_policy_said_of_tokens_before_it_moved_and_the_critics_value_before_each() -> None:
     """By a pass before the update, or those of its first mini-batch; nothing of rows that are skipped or come later."""
     rollout = [random_group(0, 4, new_segment_at=(1,))]
     batch = Batch.from_groups(rollout)
@@ -198,7 +179,7 @@ def test_an_update_tells_what_the_policy_said_of_tokens_before_it_moved() -> Non
     several = {**whole, "epochs": 2, "minibatches": 2}
     sources = {source: several | {"old_logprobs": source} for source in ("learner", "engine")}
     for settings, known in ((whole, 4), (sources["learner"], 4), (sources["engine"], 2)):
-        own, values = told_by(Learner(Policy(tiny_model()), GRPO(), TrainingConfig(**settings)), rollout)
+        own, values = told_by(learner_with(**settings), rollout)
         assert sum(one is not None for one in own) == known
         for row, one in enumerate(own):
             if one is not None:
@@ -206,14 +187,11 @@ def test_an_update_tells_what_the_policy_said_of_tokens_before_it_moved() -> Non
         assert values == [None] * 4
     for one in rollout[0].trajectories[1:]:
         one.reward = rollout[0].trajectories[0].total_reward - (one.total_reward - one.reward)
-    assert told_by(Learner(Policy(tiny_model()), GRPO(), TrainingConfig()), rollout)[0] == [None] * 4
+    assert told_by(learner_with(), rollout)[0] == [None] * 4
     quiet = Learner(Policy(tiny_model()), PPO(), TrainingConfig(**whole), records=False)
     assert told_by(quiet, rollout) == ([None] * 4, [None] * 4)
-
-
-def test_an_update_tells_the_critics_value_of_the_state_before_each_token() -> None:
     rollout = [random_group(0, 3)]
-    learner = Learner(Policy(tiny_model()), PPO(), TrainingConfig())
+    learner = learner_with(PPO)
     with torch.no_grad():
         learner.critic.head.weight.normal_(generator=torch.Generator().manual_seed(0))
     batch = Batch.from_groups(rollout)

@@ -1,5 +1,6 @@
 """What algorithms return of a micro-batch: losses per token against numbers by hand, weighted sums, and metrics over
-loss tokens; the corrected KL loss against the KL of two small distributions. tests/yardstick compares the formulas."""
+loss tokens; the corrected KL loss against the KL of two small distributions; which actions a mask against a mismatch
+leaves out. tests/yardstick compares the formulas."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from agent_r1_core.learning.loss import (
     update_sums,
 )
 from agent_r1_core.learning.meter import Meter
+from agent_r1_core.learning.mismatch import mismatched
 from agent_r1_core.learning.surrogate import Surrogate, cispo_surrogate, clipped_surrogate, dppo_surrogate, log_ratio
+from agent_r1_core.metrics import declared as metric
 
 TOKENS = LossTokens(
     logprobs=torch.tensor([-1.0, -2.0, -3.0]),
@@ -45,7 +48,10 @@ def metrics_of(*terms: LossTerms) -> dict[str, float]:
     return meter.values()
 
 
-def test_the_losses_of_micro_batches_add_up_and_their_metrics_are_means_over_loss_tokens() -> None:
+def test_the_losses_of_micro_batches_add_up_and_their_metrics_are_means_over_loss_tokens_or_observations() -> None:
+    logprobs = torch.tensor([-1.0, -2.0, -4.0])
+    loss, sums = observation_loss(logprobs, torch.tensor([0.0, 0.5, 0.25]))
+    assert (float(loss), *map(float, sums["update/observation_loss"])) == (2.0, 6.0, 2)
     surrogate = Surrogate(
         loss=torch.tensor([2.0, 4.0, 100.0]),
         clipped=torch.tensor([True, False, True]),
@@ -59,12 +65,6 @@ def test_the_losses_of_micro_batches_add_up_and_their_metrics_are_means_over_los
     assert metrics["update/kl_step"] == pytest.approx((2.718281828**0.5 - 1 - 0.5) / 2)
 
 
-def test_the_surprise_at_observations_is_weighed_in_the_loss_and_counted_alike_in_its_metric() -> None:
-    logprobs = torch.tensor([-1.0, -2.0, -4.0])
-    loss, sums = observation_loss(logprobs, torch.tensor([0.0, 0.5, 0.25]))
-    assert (float(loss), *map(float, sums["update/observation_loss"])) == (2.0, 6.0, 2)
-
-
 def test_the_kl_of_a_step_is_that_from_the_old_policy_whoever_sampled() -> None:
     """In expectation over the policy that sampled, every token weighed by how much likelier the old one made it."""
     policy, old, sampler = (
@@ -73,7 +73,8 @@ def test_the_kl_of_a_step_is_that_from_the_old_policy_whoever_sampled() -> None:
     nothing, at = torch.zeros(3), torch.arange(3)
     tokens = LossTokens(policy, old, sampler, nothing, torch.ones(3), at, at, nothing)
     weighed, _ = Correction(TrainingConfig(importance_clip=100.0)).corrected(tokens)
-    each = [update_sums(LossTerms(nothing.sum()), _only(weighed, k))["update/kl_step"][0] for k in range(3)]
+    alone = [replace(weighed, weights=(at == place).float()) for place in range(3)]
+    each = [update_sums(LossTerms(nothing.sum()), one)["update/kl_step"][0] for one in alone]
     found = (sampler.exp() * torch.stack(each)).sum()
     torch.testing.assert_close(found, (old.exp() * (old - policy)).sum())
 
@@ -95,11 +96,6 @@ def test_the_kl_to_the_reference_is_logged_over_loss_tokens_and_weighed_as_in_th
         assert float(total / count) == pytest.approx(expected, rel=1e-5)
 
 
-def _only(tokens: LossTokens, k: int) -> LossTokens:
-    """The tokens, of which one is in the loss."""
-    return replace(tokens, weights=torch.tensor([float(place == k) for place in range(3)]))
-
-
 def test_importance_weights_are_logged_over_actions_with_the_share_that_is_bounded() -> None:
     """Weights e^0.5 and 1 at the actions, and at the third token, which nobody sampled, one that does not count."""
     tokens = replace(TOKENS, advantages=torch.ones(3), sampler_logprobs=torch.tensor([-2.0, -2.0, -99.0]))
@@ -111,50 +107,32 @@ def test_importance_weights_are_logged_over_actions_with_the_share_that_is_bound
         assert float(corrected.advantages[2]) == 1.0
 
 
-@pytest.mark.parametrize(
-    ("ratio", "advantage", "loss", "gradient_flows"),
-    [
-        (1.0, 2.0, -2.0, True),
-        (1.5, 2.0, -1.28 * 2, False),
-        (0.5, 2.0, -1.0, True),
-        (1.5, -2.0, 3.0, True),
-        (0.5, -2.0, 0.8 * 2, False),
-        (5.0, -2.0, 6.0, False),
-    ],
-)
-def test_the_clip_is_pessimistic_and_dual(ratio: float, advantage: float, loss: float, gradient_flows: bool) -> None:
-    logprob = torch.tensor([math.log(ratio)], requires_grad=True)
-    out = clipped_surrogate(log_ratio(logprob, torch.zeros(1)), torch.tensor([advantage]), 0.2, 0.28, dual_clip=3.0)
-    assert out.loss.item() == pytest.approx(loss, rel=1e-5)
-    out.loss.sum().backward()
-    assert bool(logprob.grad.abs() > 0) == gradient_flows
-    assert bool(out.clipped) != gradient_flows
+def test_bounds_are_told_where_they_act_and_no_ratio_overflows() -> None:
+    """Of a clip that is pessimistic and dual, whose bounded tokens have no gradient; of DPPO's, on how far a
+    probability moves; and of CISPO's, on the weight of a token."""
+    logprobs = torch.tensor([1.0, 1.5, 0.5, 1.5, 0.5, 5.0]).log().requires_grad_()
+    advantages = torch.tensor([2.0, 2.0, 2.0, -2.0, -2.0, -2.0])
+    clipped = clipped_surrogate(log_ratio(logprobs, torch.zeros(6)), advantages, 0.2, 0.28, dual_clip=3.0)
+    torch.testing.assert_close(clipped.loss, torch.tensor([-2.0, -1.28 * 2, -1.0, 3.0, 0.8 * 2, 6.0]))
+    clipped.loss.sum().backward()
+    assert clipped.clipped.tolist() == (logprobs.grad == 0).tolist() == [False, True, False, False, True, True]
 
+    logprobs = torch.tensor([0.25, 0.35, 0.35, 0.35, 0.25, 0.1]).log().requires_grad_()
+    advantages = torch.tensor([2.0, 2.0, -2.0, -2.0, -2.0, 2.0])
+    dppo = dppo_surrogate(logprobs, torch.tensor([0.1, 0.1, 0.1, 0.5, 0.5, 0.001]).log(), advantages, 0.2, 0.2)
+    dppo.loss.sum().backward()
+    torch.testing.assert_close(logprobs.grad, -torch.tensor([2.5, 0.0, 3.5, 0.7, 0.0, 20.0]) * advantages)
+    assert dppo.clipped.tolist() == [False, True, False, False, True, True]
 
-@pytest.mark.parametrize(
-    ("sampler", "policy", "advantage", "weight", "bounded"),
-    [
-        (0.1, 0.25, 2.0, 2.5, False),
-        (0.1, 0.35, 2.0, 0.0, True),
-        (0.1, 0.35, -2.0, 3.5, False),
-        (0.5, 0.35, -2.0, 0.7, False),
-        (0.5, 0.25, -2.0, 0.0, True),
-        (0.001, 0.1, 2.0, 20.0, True),
-    ],
-)
-def test_dppo_bounds_how_far_a_probability_moves(
-    sampler: float, policy: float, advantage: float, weight: float, bounded: bool
-) -> None:
-    logprob = torch.tensor([math.log(policy)], requires_grad=True)
-    out = dppo_surrogate(logprob, torch.tensor([math.log(sampler)]), torch.tensor([advantage]), 0.2, 0.2)
-    out.loss.sum().backward()
-    assert logprob.grad.item() == pytest.approx(-weight * advantage, rel=1e-5)
-    assert bool(out.clipped) == bounded
+    logprobs, advantages = torch.zeros(3, requires_grad=True), torch.tensor([2.0, -1.0, 2.0])
+    cispo = cispo_surrogate(logprobs, torch.tensor([0.5, 1.1, 3.0]).log(), advantages, 0.2, 0.28)
+    cispo.loss.sum().backward()
+    torch.testing.assert_close(logprobs.grad, -torch.tensor([0.8, 1.1, 1.28]) * advantages)
+    assert cispo.clipped.tolist() == [True, False, True]
 
-
-def test_absurd_ratios_stay_finite_both_ways() -> None:
     bounded = log_ratio(torch.tensor([0.0, -1e4]), torch.tensor([-1e4, 0.0]))
     torch.testing.assert_close(bounded, torch.tensor([20.0, -20.0]))
+    assert torch.isfinite(kl_estimate(torch.tensor([-500.0]), torch.tensor([0.0]), "k3")).all()
 
 
 LOGITS = torch.tensor([0.3, -0.2, 1.0, 0.1])
@@ -179,22 +157,36 @@ def test_the_expected_gradient_of_the_corrected_loss_is_that_of_the_kl_whichever
     loss = add_kl(LossTerms(torch.zeros(())), corrected, 1.0, estimator, correction=True).loss
     bias = (torch.autograd.grad(loss, logits)[0] - kl).abs().max()
     assert bias < 1e-6 if bound > 2 else bias > 1e-3
-
-
-def test_k1_as_a_loss_is_refused_since_its_expected_gradient_is_zero() -> None:
     with pytest.raises(ValueError, match="k2 or k3"):
-        kl_loss(LOGITS, REFERENCE, "k1")  # type: ignore[arg-type]
+        kl_loss(policy, REFERENCE, "k1")  # type: ignore[arg-type]
 
 
-def test_a_distant_reference_does_not_overflow() -> None:
-    far = kl_estimate(torch.tensor([-500.0]), torch.tensor([0.0]), "k3")
-    assert torch.isfinite(far).all()
+SEGMENT = torch.tensor([0, 0, 0, 1, 1, 2, 3])
+ACTION = torch.tensor([0, 1, 1, 0, 0, 1, 1], dtype=torch.bool)
+"""Segments of two actions, of none, of one, and of one."""
 
 
-def test_cispo_bounds_the_weight_of_a_token_and_says_where() -> None:
-    ratios, advantage = torch.tensor([0.5, 1.1, 3.0]), torch.tensor([2.0, -1.0, 2.0])
-    logprobs = torch.zeros(3, requires_grad=True)
-    out = cispo_surrogate(logprobs, ratios.log(), advantage, 0.2, 0.28)
-    out.loss.sum().backward()
-    torch.testing.assert_close(logprobs.grad, -torch.tensor([0.8, 1.1, 1.28]) * advantage)
-    assert out.clipped.tolist() == [True, False, True]
+@pytest.mark.parametrize(
+    ("mask", "ratios", "left_out"),
+    [
+        ("icepop", [1, 0.5, 0.49, 1, 1, 5, 5.1], [2, 6]),
+        ("icepop", [1, 0.4, 0.4, 1, 1, 1, 1], [1, 2]),
+        ("sequence", [1, 1.5, 2.1, 1, 1, 2.9, 0.01], [1, 2]),
+        ("geometric", [1, 0.9, 1.12, 1, 1, 1.02, 1.005], [5]),
+        ("off_policy", [1, 0.5, 0.5, 1, 1, 0.5, 9], [5]),
+    ],
+)
+def test_the_bounds_of_a_ratio_and_the_shares_of_actions_and_segments(
+    mask: str, ratios: list[float], left_out: list[int]
+) -> None:
+    """Bounds are kept; off_policy leaves out no action that earned something, such as those of the first segment."""
+    moved = torch.tensor([math.log(ratio) for ratio in ratios])
+    earned = torch.tensor([0.0, 1, 1, 0, 0, -1, -1])
+    found, logged = mismatched(TrainingConfig(mismatch_mask=mask), moved, SEGMENT, ACTION, earned)
+    assert found.nonzero().flatten().tolist() == left_out
+    shares = {name: float(total / count) for name, (total, count) in logged.items()}
+    segments = {int(SEGMENT[place]) for place in left_out}
+    assert shares == {
+        metric.UPDATE_MISMATCH_MASKED: pytest.approx(len(left_out) / 4),
+        metric.UPDATE_MISMATCH_SEGMENTS: pytest.approx(len(segments) / 3),
+    }

@@ -33,15 +33,14 @@ def test_no_case_mixes_devices_or_waits_more_often_than_the_table_says(root: Pat
         assert counted["difference"] < (2e-3 if "bfloat16" in case else 1e-5), case
 
 
-def test_memory_that_torch_keeps_of_a_gpu_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_torch_keeps_of_a_gpu_is_given_back_and_attention_may_be_compiled_for_every_case(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Adapters, critics, references and precisions are more than torch's eight."""
     given_back = list[str]()
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: given_back.append("all"))
     trim_memory()
     assert given_back == ["all"]
-
-
-def test_the_attention_kernel_may_be_compiled_for_every_case() -> None:
-    """Adapters, critics, references and precisions are more than torch's eight."""
     attention._compiled()
     assert torch._dynamo.config.recompile_limit >= 64

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import pairwise, permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -29,17 +31,12 @@ def predicted(packed: Packed) -> torch.Tensor:
     return (packed.tree.positions[packed.place] > 0).nonzero().flatten()
 
 
-def one_by_one(model, packed: Packed, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-probs and entropies by full logits of every segment alone."""
-    logprobs, entropies = [], []
+def one_by_one(model: Any, packed: Packed) -> torch.Tensor:
+    """Log-probs by full logits of every segment alone."""
     starts = (packed.tree.positions[packed.place] == 0).nonzero().flatten().tolist()
-    for start, stop in pairwise([*starts, len(packed.ids)]):
-        ids = packed.ids[start:stop]
-        logits = model(input_ids=ids[None], use_cache=False).logits[0, :-1].float() / temperature
-        distribution = torch.log_softmax(logits, -1)
-        logprobs.append(distribution.gather(1, ids[1:, None])[:, 0])
-        entropies.append(-(distribution.exp() * distribution).sum(-1))
-    return torch.cat(logprobs), torch.cat(entropies)
+    each = [packed.ids[start:stop] for start, stop in pairwise([*starts, len(packed.ids)])]
+    tables = [model(input_ids=ids[None], use_cache=False).logits[0, :-1].float().log_softmax(-1) for ids in each]
+    return torch.cat([table.gather(1, ids[1:, None])[:, 0] for table, ids in zip(tables, each, strict=True)])
 
 
 def shifted(policy: Policy, by: float) -> Policy:
@@ -50,56 +47,39 @@ def shifted(policy: Policy, by: float) -> Policy:
     return policy
 
 
-def test_a_sliding_window_is_kept_inside_segments() -> None:
-    config = MistralConfig(
-        vocab_size=300,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        sliding_window=4,
-    )
+def sliding() -> MistralForCausalLM:
+    """Its window is shorter than a segment."""
+    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    return MistralForCausalLM(MistralConfig(**shape, num_key_value_heads=2, vocab_size=300, sliding_window=4))
+
+
+def with_dropout() -> GPT2LMHeadModel:
+    return GPT2LMHeadModel(GPT2Config(vocab_size=300, n_embd=32, n_layer=2, n_head=2, n_positions=128))
+
+
+def unpackable() -> Any:
+    """Its decoder refuses the packed keyword, as recurrent architectures do."""
+    model = tiny_model()
+    forward = model.model.forward
+
+    def refusing(**kwargs: Any) -> Any:
+        if "spans" in kwargs:
+            raise TypeError("unexpected keyword 'spans'")
+        return forward(**kwargs)
+
+    model.model.forward = refusing
+    return model
+
+
+@pytest.mark.parametrize(("make", "recompute"), [(sliding, "none"), (with_dropout, "full"), (unpackable, "none")])
+def test_other_architectures_score_alike_also_where_sequences_cannot_be_packed(
+    make: Callable[[], Any], recompute: Recomputation, caplog: pytest.LogCaptureFixture
+) -> None:
     torch.manual_seed(0)
-    model, packed = MistralForCausalLM(config).eval(), some_packed(longest=12)
-    expected = one_by_one(model, packed, 1.0)[0]
-    policy = Policy(model)
-    assert policy.decoder.packs
-    torch.testing.assert_close(policy.logprobs(packed, predicted(packed)).logprobs, expected, atol=1e-5, rtol=1e-5)
-
-
-def test_another_architecture_scores_alike_and_loses_its_dropout() -> None:
-    torch.manual_seed(0)
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=300, n_embd=32, n_layer=2, n_head=2, n_positions=128)).eval()
-    packed = some_packed()
-    expected = one_by_one(model, packed, 1.0)[0]
-    policy = Policy(model, gradient_checkpointing="full")
-    torch.testing.assert_close(policy.logprobs(packed, predicted(packed)).logprobs, expected, atol=1e-5, rtol=1e-5)
-
-
-def test_a_model_that_cannot_be_packed_runs_sequence_by_sequence_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    class Unpackable(type(tiny_model())):
-        """Its decoder refuses the packed keyword, as recurrent architectures do."""
-
-        def __init__(self, config) -> None:
-            super().__init__(config)
-            forward = self.model.forward
-
-            def refusing(**kwargs):
-                if "spans" in kwargs:
-                    raise TypeError("unexpected keyword 'spans'")
-                return forward(**kwargs)
-
-            self.model.forward = refusing
-
-    tiny = tiny_model()
-    model = Unpackable(tiny.config).eval()
-    model.load_state_dict(tiny.state_dict())
-    packed = some_packed()
-    policy = Policy(model)
-    assert not policy.decoder.packs
-    assert "one sequence at a time" in caplog.text
-    expected = one_by_one(tiny_model(), packed, 1.0)[0]
+    model, packed = make().eval(), some_packed(longest=12)
+    expected = one_by_one(model, packed)
+    policy = Policy(model, gradient_checkpointing=recompute)
+    assert policy.decoder.packs == ("one sequence at a time" not in caplog.text) == (make is not unpackable)
     torch.testing.assert_close(policy.logprobs(packed, predicted(packed)).logprobs, expected, atol=1e-5, rtol=1e-5)
 
 
@@ -113,14 +93,20 @@ def test_ordinary_forward_passes_of_the_wrapped_model_still_work() -> None:
     torch.testing.assert_close(padded[1], before[0], atol=1e-5, rtol=1e-5)
 
 
-def test_bfloat16_computes_coarsely_over_float32_weights() -> None:
+def test_bfloat16_computes_coarsely_over_float32_weights_and_may_be_written_and_given(tmp_path: Path) -> None:
     packed = some_packed()
     fine = Policy(tiny_model(initializer_range=0.02)).logprobs(packed, predicted(packed)).logprobs
-    policy = Policy(tiny_model(initializer_range=0.02), "bfloat16")
-    coarse = policy.logprobs(packed, predicted(packed)).logprobs
+    computing = Policy(tiny_model(initializer_range=0.02), "bfloat16")
+    coarse = computing.logprobs(packed, predicted(packed)).logprobs
     assert coarse.dtype == torch.float32
     assert 0 < (coarse - fine).abs().max().item() < 0.1
-    assert {tensor.dtype for tensor in policy.weights().values()} == {torch.float32}
+    policy = Policy.load(tiny_model_folder(tmp_path / "model"))
+    policy.save(tmp_path / "of a" / "run", dtype="bfloat16")
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "of a" / "run", dtype="auto")
+    assert next(loaded.parameters()).dtype == torch.bfloat16
+    assert {tensor.dtype for _, tensor in policy.each_weight("bfloat16")} == {torch.bfloat16}
+    for one in (computing, policy):
+        assert {tensor.dtype for tensor in one.weights().values()} == {torch.float32}
 
 
 @pytest.mark.parametrize("tie", [True, False])
@@ -136,16 +122,7 @@ def test_a_saved_policy_can_be_loaded_by_anybody_and_comes_back_bit_for_bit(tmp_
     AutoModelForCausalLM.from_pretrained(tmp_path / "saved")
 
 
-def test_weights_can_be_written_and_given_in_bfloat16(tmp_path: Path) -> None:
-    policy = Policy.load(tiny_model_folder(tmp_path / "model"))
-    policy.save(tmp_path / "of a" / "run", dtype="bfloat16")
-    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "of a" / "run", dtype="auto")
-    assert next(loaded.parameters()).dtype == torch.bfloat16
-    assert {tensor.dtype for _, tensor in policy.each_weight("bfloat16")} == {torch.bfloat16}
-    assert {tensor.dtype for tensor in policy.weights().values()} == {torch.float32}
-
-
-def test_adapters_begin_as_the_identity_learn_alone_and_merge_exactly(tmp_path: Path) -> None:
+def test_adapters_begin_as_the_identity_learn_alone_merge_exactly_and_fit_their_own_options(tmp_path: Path) -> None:
     folder = tiny_model_folder(tmp_path / "model")
     packed = some_packed()
     plain = Policy.load(folder).logprobs(packed, predicted(packed)).logprobs.detach()
@@ -166,9 +143,6 @@ def test_adapters_begin_as_the_identity_learn_alone_and_merge_exactly(tmp_path: 
     again = Policy.load(folder, lora=LoraSettings(rank=4), seed=7)
     again.load_state_dict(policy.state_dict())
     torch.testing.assert_close(again.logprobs(packed, predicted(packed)).logprobs, moved, atol=0.0, rtol=0.0)
-
-
-def test_unknown_target_modules_and_foreign_adapters_are_refused(tmp_path: Path) -> None:
     folder = tiny_model_folder(tmp_path / "model")
     with pytest.raises(ModelError, match="target_modules"):
         Policy.load(folder, lora=LoraSettings(target_modules=("no_such_layer",)))
@@ -179,38 +153,28 @@ def test_unknown_target_modules_and_foreign_adapters_are_refused(tmp_path: Path)
 
 
 def test_dropout_of_adapters_follows_from_the_seed_alone(tmp_path: Path) -> None:
-    """Draws of others from the global generator change nothing, nor do activations that are computed again; another
-    pass, or another step, draws another mask."""
+    """Another pass, or another step, draws another mask; test_recomputation.py has activations that are computed again,
+    test_learner.py draws of others from the global generator."""
     folder, packed = tiny_model_folder(tmp_path / "model"), some_packed()
+    policy = shifted(Policy.load(folder, lora=LoraSettings(rank=4, dropout=0.5)), 0.05)
 
-    def policy_with_dropout(recompute: Recomputation) -> Policy:
-        policy = Policy.load(folder, lora=LoraSettings(rank=4, dropout=0.5), gradient_checkpointing=recompute)
-        return shifted(policy, 0.05)
-
-    def gradient(policy: Policy, seed: int, passes: int = 1, step: int = 1) -> torch.Tensor:
+    def gradient(seed: int, passes: int = 1, step: int = 1) -> torch.Tensor:
         policy.seed_dropout(seed, step)
         for _ in range(passes):
             policy.module.zero_grad()
-            state = torch.get_rng_state()
             policy.logprobs(packed, predicted(packed)).logprobs.sum().backward()
-            assert torch.equal(torch.get_rng_state(), state)
-            torch.rand(7)
         return torch.cat([p.grad.flatten() for p in policy.parameters()])
 
-    policy, again = policy_with_dropout("none"), policy_with_dropout("selective")
-    first = gradient(policy, 1)
-    assert torch.equal(gradient(policy, 1), first)
-    assert (gradient(again, 1) - first).norm() / first.norm() < 1e-5
-    for own in (policy, again):
-        assert not torch.equal(gradient(own, 2), first)
-        assert not torch.equal(gradient(own, 1, passes=2), first)
-        assert not torch.equal(gradient(own, 1, step=2), first)
-        with torch.no_grad():
-            one, two = (own.logprobs(packed, predicted(packed)).logprobs for _ in range(2))
-        assert torch.equal(one, two), "without gradient there is no dropout"
+    first = gradient(1)
+    assert torch.equal(gradient(1), first)
+    for other in (gradient(2), gradient(1, passes=2), gradient(1, step=2)):
+        assert not torch.equal(other, first)
+    with torch.no_grad():
+        one, two = (policy.logprobs(packed, predicted(packed)).logprobs for _ in range(2))
+    assert torch.equal(one, two), "without gradient there is no dropout"
 
 
-def test_every_rank_drops_others_and_the_first_what_one_alone_drops() -> None:
+def test_every_rank_drops_others_the_first_what_one_alone_drops_and_the_mean_is_kept() -> None:
     masks = []
     for begin in ((3, 1), (3, 1, 0), (3, 1, 1), (3, 1, 2)):
         seed = DropoutSeed()
@@ -218,9 +182,6 @@ def test_every_rank_drops_others_and_the_first_what_one_alone_drops() -> None:
         masks += [AdapterDropout(0.5, layer, seed)(torch.ones(50)).tolist() for layer in (0, 1)]
     assert masks[:2] == masks[2:4]
     assert len({tuple(mask) for mask in masks}) == 6, "and so does every layer"
-
-
-def test_dropout_of_adapters_keeps_the_mean() -> None:
     dropped = AdapterDropout(0.25, 0, DropoutSeed())(torch.ones(1000))
     assert set(dropped.tolist()) == {0.0, float(torch.tensor(1.0) / 0.75)}
     assert abs(float(dropped.mean()) - 1) < 0.06

@@ -86,20 +86,20 @@ def test_selective_keeps_less_and_computes_no_product_twice(dtype: str, own_kern
     assert costly[1] == costly[0] < costly[2], costly
 
 
-def test_a_recipe_names_one_of_three_and_true_means_full() -> None:
+def test_a_recipe_names_one_of_three_and_selective_needs_a_torch_that_shows_what_it_compiles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recomputation, "visible", lambda: False)
+    with pytest.raises(ModelError, match=r"selective needs torch 2\.11, and this is .*; take full$"):
+        Policy(tiny_model(), gradient_checkpointing="selective")
+    Policy(tiny_model(), gradient_checkpointing="full")
+
     def chosen(keys: list[str]) -> str:
         return load_config("default", keys).config.model.gradient_checkpointing
 
     assert chosen([]) == chosen(["model.gradient_checkpointing=false"]) == "none"
     assert chosen(["model.gradient_checkpointing=selective"]) == "selective"
     assert chosen(["model.gradient_checkpointing=true"]) == chosen(["model.gradient_checkpointing=full"]) == "full"
-
-
-def test_a_torch_that_hides_what_it_compiles_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recomputation, "visible", lambda: False)
-    with pytest.raises(ModelError, match=r"selective needs torch 2\.11, and this is .*; take full$"):
-        Policy(tiny_model(), gradient_checkpointing="selective")
-    Policy(tiny_model(), gradient_checkpointing="full")
 
 
 def plain_attention(

@@ -29,19 +29,15 @@ def group_of_one(device: str) -> Iterator[Ranks]:
     """A process group of this process alone."""
     backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
     dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
-    yield Ranks.of_group(device, offload=True)
-    dist.destroy_process_group()
+    try:
+        yield Ranks.of_group(device, offload=True)
+    finally:
+        dist.destroy_process_group()
 
 
 @pytest.fixture
 def one_rank(gpu: str) -> Iterator[Ranks]:
     with group_of_one(gpu) as ranks:
-        yield ranks
-
-
-@pytest.fixture
-def one_rank_on_cpu() -> Iterator[Ranks]:
-    with group_of_one("cpu") as ranks:
         yield ranks
 
 
@@ -78,9 +74,7 @@ def test_weights_and_moments_are_in_main_memory_and_what_a_pass_needs_is_not(
 
 
 @pytest.mark.slow
-def test_a_rank_uses_what_compiles_where_it_will_compute(
-    one_rank_on_cpu: Ranks, kernels_here: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rank_uses_what_compiles_where_it_will_compute(kernels_here: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU stands for the GPU here; the layers see all tokens or a few."""
     policy = Policy(tiny_model(use_sliding_window=True, sliding_window=3, max_window_layers=1))
     batch = Batch.from_groups([random_group(0, 3)])
@@ -88,10 +82,10 @@ def test_a_rank_uses_what_compiles_where_it_will_compute(
     expected = policy.logprobs(packed, at).logprobs.detach()
     monkeypatch.setattr(decoder, "_COMPILED_ON", "cpu")
     monkeypatch.setattr(library, "_validate_device", lambda query, key, value: None)
-    policy.shard(one_rank_on_cpu)
-    assert policy.decoder.tree_mask is TreeMask
-    assert policy.decoder.fused
-    with torch.no_grad():
+    with group_of_one("cpu") as ranks, torch.no_grad():
+        policy.shard(ranks)
+        assert policy.decoder.tree_mask is TreeMask
+        assert policy.decoder.fused
         found = policy.logprobs(packed, at).logprobs
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
     assert policy.ranks.share

@@ -18,9 +18,11 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from agent_r1_core.contracts.algorithm import AlgorithmConfig
 from agent_r1_core.contracts.training import TrainingConfig
+from agent_r1_core.learning.entropy import EntropyBonus
 from agent_r1_core.learning.optimiser import OF_POLICY, Optimiser
-from agent_r1_core.learning.state import read_state, write_state
+from agent_r1_core.learning.state import LearnerState, read_state, write_state
 
 
 class Net(nn.Module):
@@ -30,52 +32,35 @@ class Net(nn.Module):
         super().__init__()
         torch.manual_seed(seed)
         self.body, self.head, self.unused = nn.Linear(3, 5), nn.Linear(5, 1), nn.Linear(2, 2)
-        self.unused.requires_grad_(True)
 
-
-def like(full: Tensor, tensor: Tensor) -> Tensor:
-    """A full tensor, sharded as another one is."""
-    if isinstance(tensor, DTensor):
-        return distribute_tensor(full, tensor.device_mesh, tensor.placements)
-    return full.clone()
-
-
-def gathered(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: one.full_tensor() if isinstance(one, DTensor) else one.clone() for name, one in state.items()}
+    def room(self, names: Any) -> dict[str, Tensor]:
+        return {name: torch.empty_like(one) for name, one in self.state_dict().items()}
 
 
 class Trained:
     """A network and its optimiser, sharded over the ranks if there are several."""
 
     def __init__(self, seed: int, ranks: int) -> None:
-        self.net = Net(seed)
+        self.net: Any = Net(seed)
         if ranks > 1:
             fully_shard(self.net, mesh=init_device_mesh("cpu", (ranks,)))
         self.optimiser = Optimiser(self.net.named_parameters(), 1e-2, TrainingConfig(), OF_POLICY)
+        self.state = LearnerState(self.net, self.optimiser, None, None, EntropyBonus(AlgorithmConfig()))
 
     def learn(self, steps: int) -> None:
         """Take steps along gradients that are the same on any number of ranks."""
         generator = torch.Generator().manual_seed(7)
         for _ in range(steps):
             for name, parameter in self.net.named_parameters():
-                gradient = torch.randn(parameter.shape, generator=generator)
-                parameter.grad = None if name.startswith("unused") else like(gradient, parameter.data)
+                full, own = torch.randn(parameter.shape, generator=generator), parameter.data
+                if isinstance(own, DTensor):
+                    full = distribute_tensor(full, own.device_mesh, own.placements)
+                parameter.grad = None if name.startswith("unused") else full
             self.optimiser.adamw.step()
 
-    def state(self) -> dict[str, Tensor]:
-        weights, moments = self.net.state_dict(), self.optimiser.state_dict()
-        return {f"net/{name}": one for name, one in weights.items()} | {f"adamw/{k}": one for k, one in moments.items()}
-
-    def room(self, names: Any) -> dict[str, Tensor]:
-        own, moments = self.state(), [name.removeprefix("adamw/") for name in names if name.startswith("adamw/")]
-        room = {name: torch.empty_like(one) for name, one in own.items() if name.startswith("net/")}
-        return room | {f"adamw/{name}": one for name, one in self.optimiser.room(moments).items()}
-
-    def load(self, folder: Path) -> None:
-        state = read_state(folder, self.room)
-        self.net.load_state_dict({k.removeprefix("net/"): one for k, one in state.items() if k.startswith("net/")})
-        moments = {k.removeprefix("adamw/"): one for k, one in state.items() if k.startswith("adamw/")}
-        self.optimiser.load_state_dict(moments)
+    def whole(self) -> dict[str, Tensor]:
+        tensors = self.state.tensors().items()
+        return {name: one.full_tensor() if isinstance(one, DTensor) else one.detach().clone() for name, one in tensors}
 
 
 def _rank(work: Callable[[int], object], rank: int, ranks: int, meeting: Path) -> None:
@@ -102,15 +87,16 @@ def in_ranks(ranks: int, work: Callable[[int], object], tmp_path: Path) -> None:
 def test_a_state_is_read_by_any_number_of_ranks_bit_for_bit(tmp_path: Path) -> None:
     alone = Trained(0, ranks=1)
     alone.learn(3)
-    expected = {name: one.detach().clone() for name, one in alone.state().items()}
-    assert not any("unused" in name for name in expected if name.startswith("adamw/"))
+    expected = alone.whole()
+    assert not any("unused" in name for name in expected if name.startswith("optimiser/"))
+    assert len(expected) == 6 + 4 * 3, "weights, and the moments and steps of those that have a gradient"
     folders = [tmp_path / "of-one", tmp_path / "of-two"]
-    write_state(alone.state(), folders[0])
+    write_state(alone.state.tensors(), folders[0])
 
     def write(rank: int) -> None:
         pair = Trained(0, ranks=2)
         pair.learn(3)
-        write_state(pair.state(), folders[1], dist.group.WORLD)
+        write_state(pair.state.tensors(), folders[1], dist.group.WORLD)
 
     in_ranks(2, write, tmp_path)
     assert sorted(one.name for one in folders[1].iterdir()) == [f"shard-0000{k}-of-00002.safetensors" for k in (1, 2)]
@@ -119,8 +105,8 @@ def test_a_state_is_read_by_any_number_of_ranks_bit_for_bit(tmp_path: Path) -> N
         for folder in folders:
             trained = Trained(1, ranks)
             trained.learn(1)  # what was there before is replaced
-            trained.load(folder)
-            found = gathered(trained.state())
+            trained.state.load(read_state(folder, trained.state.room))
+            found = trained.whole()
             assert found.keys() == expected.keys()
             assert all(torch.equal(found[name], one) for name, one in expected.items())
 
@@ -134,20 +120,17 @@ def test_what_one_rank_cannot_write_all_ranks_raise(tmp_path: Path) -> None:
 
     def write(rank: int) -> None:
         with pytest.raises(SafetensorError, match="Is a directory"):
-            write_state(Trained(0, ranks=2).state(), tmp_path / "state", dist.group.WORLD)
+            write_state(Trained(0, ranks=2).state.tensors(), tmp_path / "state", dist.group.WORLD)
 
     in_ranks(2, write, tmp_path)
 
 
-def test_the_files_are_those_of_torchs_own_safetensors_form(tmp_path: Path) -> None:
+def test_the_files_are_those_of_torchs_own_safetensors_form_and_there_is_one_at_least(tmp_path: Path) -> None:
     state = {"a/b": torch.randn(2, 3), "a/step": torch.tensor(4.0)}
     write_state(state, tmp_path / "state")
     found = {name: torch.empty_like(one) for name, one in state.items()}
     load(found, storage_reader=HuggingFaceStorageReader(str(tmp_path / "state")), no_dist=True)
     assert all(torch.equal(found[name], one) for name, one in state.items())
-
-
-def test_an_empty_state_has_a_file_and_a_folder_without_one_is_no_state(tmp_path: Path) -> None:
     write_state({}, tmp_path / "empty")
     assert read_state(tmp_path / "empty", lambda names: dict.fromkeys(names, torch.empty(()))) == {}
     (tmp_path / "none").mkdir()

@@ -6,9 +6,8 @@ import sys
 
 import pytest
 
+from agent_r1_core import CallRecord, ConfigError, Group, Metric
 from agent_r1_core.contracts.component import Component
-from agent_r1_core.contracts.metric import Metric
-from agent_r1_core.errors import ConfigError
 from agent_r1_core.health.watch import HealthConfig, Watch
 from agent_r1_core.metrics.catalogue import Catalogue
 from agent_r1_core.metrics.rollouts import SCALE, episode_metrics, reward_metrics, spread_metrics
@@ -16,10 +15,10 @@ from agent_r1_core.metrics.tally import tallies
 from agent_r1_core.rollout import RolloutResult
 from agent_r1_core.testing import make_task, make_trajectory, random_group
 from agent_r1_core.tools.tool_counts import ToolCount, ToolCounts
-from agent_r1_core.trajectory import CallRecord, Group
 
 
-def test_rewards_are_means_over_episodes_and_process_rewards_are_summed_over_turns() -> None:
+def test_rewards_are_means_over_episodes_and_spread_one_of_sample_deviations() -> None:
+    """Process rewards are summed over turns; groups of one have no spread."""
     paid = make_trajectory(reward=1.0, rewards={"exact_match": 1.0}, turn_rewards=[0.5, 0.25], answer="2")
     for turn, score in zip(paid.turns, (0.5, 0.25), strict=True):
         turn.rewards = {"valid_tool_call": score}
@@ -28,9 +27,6 @@ def test_rewards_are_means_over_episodes_and_process_rewards_are_summed_over_tur
     assert metrics["reward/mean"] == 1.75 / 2
     assert metrics["reward/exact_match"] == 0.5
     assert metrics["reward/valid_tool_call"] == 0.75 / 2
-
-
-def test_spread_is_the_mean_of_sample_deviations_and_groups_of_one_have_none() -> None:
     metrics = spread_metrics([[0.0, 1.0], [1.0, 1.0], [5.0]])
     assert metrics["health/groups_without_spread"] == 0.5
     assert abs(metrics["health/group_std"] - 0.5 * 0.5**0.5) < 1e-12
@@ -38,16 +34,13 @@ def test_spread_is_the_mean_of_sample_deviations_and_groups_of_one_have_none() -
     assert spread_metrics([[0.1 + 0.2, 0.3]])["health/groups_without_spread"] == 1.0, "rounding is no spread"
 
 
-def test_repetition_counts_runs_of_eight_tokens_that_an_action_had_before() -> None:
+def test_repetition_counts_runs_of_eight_tokens_and_calls_that_were_there_before() -> None:
     """Twelve tokens have five runs of eight; with a period of three the fourth and fifth repeat the first and second.
     An action of seven has none, and what stood in another action is no repetition."""
     wheel, short, plain = [1, 2, 3] * 4, [1] * 7, list(range(12))
     assert episode_metrics(tallies([make_trajectory([([9], wheel), ([9], short)])]))["episode/repetition"] == 2 / 5
     assert episode_metrics(tallies([make_trajectory([([9], plain), ([9], plain)])]))["episode/repetition"] == 0.0
     assert episode_metrics(tallies([make_trajectory([([9], short)])]))["episode/repetition"] == 0.0
-
-
-def test_a_repeated_call_has_the_name_and_the_arguments_of_an_earlier_one_of_its_episode() -> None:
     first, second = make_trajectory(), make_trajectory(sample=1)
     call = CallRecord("search", {"query": "a", "k": 1})
     first.turns[0].calls = [call, CallRecord("search", {"query": "b", "k": 1}), CallRecord("read", call.arguments)]
@@ -57,7 +50,7 @@ def test_a_repeated_call_has_the_name_and_the_arguments_of_an_earlier_one_of_its
     assert "episode/repeated_calls" not in episode_metrics(tallies([make_trajectory()]))
 
 
-def test_each_tool_has_metrics_of_its_own() -> None:
+def test_each_tool_has_metrics_of_its_own_and_a_service_that_is_away_is_seen_beside_others() -> None:
     counts = ToolCounts({"search": ToolCount(), "": ToolCount()})
     counts.by_tool["search"].add(error=False, seconds=0.5, numbers={"hits": 3.0})
     counts.by_tool["search"].add(error=True, seconds=1.5, numbers={})
@@ -67,9 +60,6 @@ def test_each_tool_has_metrics_of_its_own() -> None:
     of_search = {name: metrics[f"tools/search/{name}"] for name in ("calls", "errors", "seconds", "hits")}
     assert of_search == {"calls": 2.0, "errors": 1.0, "seconds": 1.0, "hits": 3.0}
     assert Catalogue().undeclared(metrics) == ["tools/search/hits"], "the tool itself declares what it records"
-
-
-def test_a_service_that_is_away_is_seen_beside_tools_that_answer() -> None:
     counts = ToolCounts({"search": ToolCount(), "calculator": ToolCount(), "browser": ToolCount()})
     for away in (0.0, 1.0, 1.0, 1.0):
         counts.by_tool["search"].add(error=bool(away), seconds=0.0, numbers={"away": away})
@@ -78,14 +68,6 @@ def test_a_service_that_is_away_is_seen_beside_tools_that_answer() -> None:
     assert counts.metrics()["tools/away"] == 0.75
     del counts.by_tool["search"], counts.by_tool["browser"]
     assert "tools/away" not in counts.metrics(), "no tool tells"
-
-
-def test_numbers_of_tools_as_large_as_floats_have_a_mean() -> None:
-    largest = sys.float_info.max
-    counts = ToolCounts({"search": ToolCount()})
-    for value in (largest, largest, 0.0):
-        counts.by_tool["search"].add(error=False, seconds=0.0, numbers={"hits": value})
-    assert (counts + counts).metrics()["tools/search/hits"] == pytest.approx(largest / 3 * 2)
 
 
 def test_groups_that_mix_versions_of_the_policy_are_counted_and_told() -> None:
@@ -100,7 +82,7 @@ def test_groups_that_mix_versions_of_the_policy_are_counted_and_told() -> None:
     assert any("1 groups mix episodes of several versions" in note for note in notes)
 
 
-def test_two_rollouts_are_joined_with_their_times_and_counts() -> None:
+def test_two_rollouts_are_joined_with_their_times_and_counts_also_where_one_side_has_none() -> None:
     first = ToolCounts({"search": ToolCount(5, 2, 1, 0.5, {"hits": (9.0, 3)})}, hung=1)
     second = ToolCounts({"search": ToolCount(3, 1, 0, 0.25, {"hits": (1.0, 1)}), "": ToolCount(1, 1)}, hung=2)
     group, dropped = random_group(0, 2), make_trajectory()
@@ -111,14 +93,15 @@ def test_two_rollouts_are_joined_with_their_times_and_counts() -> None:
     assert joined.tools.by_tool["search"] == ToolCount(8, 3, 1, 0.75, {"hits": (10.0, 4)})
     assert joined.tools.by_tool[""] == ToolCount(1, 1)
     assert joined.tools - first == second, "counts since an earlier time are differences"
-
-
-def test_a_tools_numbers_are_joined_though_one_side_has_none() -> None:
-    empty, told = ToolCount(), ToolCount()
+    empty, told, large = ToolCount(), ToolCount(), ToolCounts({"search": ToolCount()})
     told.add(error=False, seconds=1.0, numbers={"hits": 3.0})
     assert (empty + told).numbers == (told + empty).numbers == {"hits": (3.0 * SCALE, 1)}
     assert (told + told).numbers == {"hits": (6.0 * SCALE, 2)}
     assert (told - told).numbers == {}
+    largest = sys.float_info.max
+    for value in (largest, largest, 0.0):
+        large.by_tool["search"].add(error=False, seconds=0.0, numbers={"hits": value})
+    assert (large + large).metrics()["tools/search/hits"] == pytest.approx(largest / 3 * 2)
 
 
 class Counting(Component):
@@ -127,34 +110,24 @@ class Counting(Component):
     metrics = (Metric("hits", "calls that found something", unit="share", better="higher"),)
 
 
-@pytest.mark.parametrize(
-    ("name", "of"),
-    [
-        ("reward/brief", "one reward"),
-        ("eval/wiki/reward/mean", "return"),
-        ("eval/pass@8", "k samples"),
-        ("tools/wiki_search/seconds", "this tool"),
-        ("env/score", "number"),
-    ],
-)
-def test_members_of_a_family_are_found(name: str, of: str) -> None:
-    metric = Catalogue()[name]
-    assert metric == name
-    assert of in metric.meaning
-
-
-def test_a_metric_that_does_not_exist_is_an_error_with_the_nearest_name() -> None:
+def test_a_name_is_of_a_family_or_a_components_own_or_an_error_with_the_nearest_name() -> None:
+    meanings = {
+        "reward/brief": "one reward",
+        "eval/wiki/reward/mean": "return",
+        "eval/pass@8": "k samples",
+        "tools/wiki_search/seconds": "this tool",
+        "env/score": "number",
+    }
+    for name, of in meanings.items():
+        assert Catalogue()[name] == name
+        assert of in Catalogue()[name].meaning
     with pytest.raises(ConfigError, match=r"'health/group_sd'; did you mean 'health/group_std'"):
         Catalogue()["health/group_sd"]
     assert Catalogue().undeclared(["reward/mean", "reward/a/b", "nonsense"]) == ["reward/a/b", "nonsense"]
-
-
-def test_a_component_declares_its_own() -> None:
-    catalogue = Catalogue.with_components(
-        [("algorithm", "mine", Counting), ("env", "world", Counting), ("tool", "search", Counting)]
-    )
-    for name in ("update/hits", "env/hits", "tools/search/hits"):
-        assert catalogue[name].meaning == "calls that found something"
-        assert catalogue[name].better == "higher"
+    owners = (("algorithm", "mine", "update"), ("env", "world", "env"), ("tool", "search", "tools/search"))
+    catalogue = Catalogue.with_components([(kind, name, Counting) for kind, name, _ in owners])
+    for *_, prefix in owners:
+        own = catalogue[f"{prefix}/hits"]
+        assert (own.meaning, own.better) == ("calls that found something", "higher")
     assert "tools/other/hits" not in catalogue
     assert "update/hits" not in Catalogue()

@@ -30,68 +30,50 @@ def steps(checkpoints: Checkpoints) -> list[int]:
     return [checkpoint.step for checkpoint in checkpoints.all()]
 
 
-def test_a_checkpoint_is_found_again_with_what_it_scored(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path / "checkpoints")
+def test_the_newest_and_the_best_are_kept_with_what_they_scored(tmp_path: Path) -> None:
+    checkpoints, best = Checkpoints(tmp_path / "checkpoints"), tmp_path / "checkpoints" / "best.json"
     assert checkpoints.latest() is None
-    saved = checkpoints.save(10, writer(10), metric="eval/exact_match", value=0.5)
-    assert saved.path.name == "step_000010"
+    saved = checkpoints.save(1, writer(1), keep=2, metric="eval/exact_match", value=0.1)
+    assert saved.path.name == "step_000001"
     assert saved == checkpoints.latest() == checkpoints.best()
     assert saved.competitors == 1
-    assert saved.policy.joinpath("config.json").read_text() == "10"
-    assert saved.task_order.read_bytes() == b"\n" * 1000
-
-
-def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path)
-    for step, value in [(1, 0.1), (2, 0.9), (3, 0.9), (4, None), (5, 0.3), (6, float("nan"))]:
+    assert saved.policy.joinpath("config.json").read_text() == "1"
+    assert saved.task_order.read_bytes() == b"\1" * 1000
+    for step, value in [(2, 0.9), (3, 0.9), (4, None), (5, 0.3), (6, float("nan"))]:
         checkpoints.save(step, writer(step), keep=2, metric="eval/exact_match", value=value)
     assert steps(checkpoints) == [2, 5, 6]
-    best = checkpoints.best()
-    assert (best.step, best.value) == (2, 0.9)
-    latest = checkpoints.latest()
-    assert latest.competitors == 4, "the deleted ones competed, too; those without a value did not"
-    record = json.loads((tmp_path / "best.json").read_text())
-    assert record == {"step": 2, "metric": "eval/exact_match", "value": 0.9, "path": "step_000002"}
+    assert (checkpoints.best().step, checkpoints.best().value) == (2, 0.9)
+    assert checkpoints.latest().competitors == 4, "the deleted ones competed, too; those without a value did not"
+    record = {"step": 2, "metric": "eval/exact_match", "value": 0.9, "path": "step_000002"}
+    assert json.loads(best.read_text()) == record
+    checkpoints.save(7, writer(7), keep=3, metric="eval/exact_match", value=1.0)
+    assert json.loads(best.read_text())["step"] == 7
+    checkpoints.discard_after(6)
+    assert steps(checkpoints) == [5, 6]
+    assert json.loads(best.read_text())["step"] == 5
 
 
-def test_only_values_of_the_metric_in_use_compete(tmp_path: Path) -> None:
+def test_only_values_of_the_metric_in_use_compete_and_what_is_damaged_goes_with_the_next_one(tmp_path: Path) -> None:
     (tmp_path / "step_000009").write_text("notes")
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(1, writer(1), keep=0)
-    checkpoints.save(2, writer(2), keep=0)
+    for step in (1, 2):
+        checkpoints.save(step, writer(step), keep=0)
     assert steps(checkpoints) == [2]
     assert checkpoints.best() is None
     assert not (tmp_path / "best.json").exists()
+    os.truncate(tmp_path / "step_000002" / "task_order.json", 10)
+    checkpoints.clean()
+    assert checkpoints.damaged() == {"step_000002": "task_order.json is cut off"}
     checkpoints.save(3, writer(3), keep=9, metric="eval/f1", value=0.9)
     checkpoints.save(4, writer(4), keep=9, metric="eval/exact_match", value=0.2)
     assert checkpoints.best().step == 4
+    assert checkpoints.damaged() == {}
     for step, value in ((5, 0.1), (6, 0.05)):
         checkpoints.save(step, writer(step), keep=9, metric="eval/exact_match", value=value, basis="other tasks")
-    best = checkpoints.best()
-    assert (best.step, checkpoints.latest().competitors) == (5, 2), "what rests on something else competes no longer"
-    with pytest.raises(RunError, match="no whole checkpoint of step 7; it has these: 2, 3, 4, 5, 6"):
+    best, latest = checkpoints.best(), checkpoints.latest()
+    assert (best.step, latest.competitors) == (5, 2), "what rests on something else competes no longer"
+    with pytest.raises(RunError, match="no whole checkpoint of step 7; it has these: 3, 4, 5, 6"):
         checkpoints.at(7)
-
-
-def test_later_checkpoints_are_discarded(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path)
-    for step in (1, 2, 3):
-        checkpoints.save(step, writer(step), keep=3, metric="m", value=float(step))
-    checkpoints.discard_after(2)
-    assert steps(checkpoints) == [1, 2]
-    assert json.loads((tmp_path / "best.json").read_text())["step"] == 2
-
-
-def test_a_checkpoint_that_lacks_bytes_is_named_and_goes_with_the_next_one(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path)
-    for step in (1, 2):
-        checkpoints.save(step, writer(step))
-    os.truncate(tmp_path / "step_000002" / "task_order.json", 10)
-    checkpoints.clean()
-    assert steps(checkpoints) == [1]
-    assert checkpoints.damaged() == {"step_000002": "task_order.json is cut off"}
-    checkpoints.save(3, writer(3))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["step_000001", "step_000003"]
 
 
 def changed(file: str, change: Callable[[str], str]) -> Callable[[Path], object]:
@@ -105,22 +87,20 @@ def rewritten(**values: object) -> Callable[[Path], object]:
 
 
 OUTSIDE = "policy/../../../elsewhere"
+DAMAGED, OTHER = "state.json is missing or damaged", "has other bytes than were written"
 
 
 @pytest.mark.parametrize(
     ("hurt", "reason"),
     [
-        (rewritten(value=10**400), "state.json is missing or damaged"),
-        (rewritten(crc32={OUTSIDE: 0}), "state.json is missing or damaged"),
-        (rewritten(crc32={OUTSIDE: 0}, files={OUTSIDE: 7}), "state.json is missing or damaged"),
-        (rewritten(crc32=[], files=3), "state.json is missing or damaged"),
-        (changed("state.json", lambda text: text.replace("state_crc32", "sum")), "state.json is missing or damaged"),
-        (changed("state.json", lambda text: "{"), "state.json is missing or damaged"),
-        (
-            changed("state.json", lambda text: text.replace('"value": null', '"value": 0.99')),
-            "state.json has other bytes than were written",
-        ),
-        (changed("task_order.json", lambda text: "x" * 1000), "task_order.json has other bytes than were written"),
+        (rewritten(value=10**400), DAMAGED),
+        (rewritten(crc32={OUTSIDE: 0}), DAMAGED),
+        (rewritten(crc32={OUTSIDE: 0}, files={OUTSIDE: 7}), DAMAGED),
+        (rewritten(crc32=[], files=3), DAMAGED),
+        (changed("state.json", lambda text: text.replace("state_crc32", "sum")), DAMAGED),
+        (changed("state.json", lambda text: "{"), DAMAGED),
+        (changed("state.json", lambda text: text.replace('value": null', 'value": 9')), f"state.json {OTHER}"),
+        (changed("task_order.json", lambda text: "x" * 1000), f"task_order.json {OTHER}"),
         (lambda folder: (folder / "policy" / "config.json").unlink(), "policy/config.json is missing"),
         (lambda folder: folder.rename(folder.with_name("step_000004")), "state.json is that of another step"),
     ],

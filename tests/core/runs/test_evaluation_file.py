@@ -26,14 +26,13 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "eval_1.json"
 
 
-def test_episodes_come_back_as_they_were_whatever_characters_they_hold(file: Path) -> None:
+def test_episodes_come_back_whatever_they_hold_and_all_that_is_named_is_replaced_and_removed(
+    file: Path,
+) -> None:
     result = read_evaluation(file)
     assert (result["n"], result["episodes"]["n"], result["episodes"]["file"]) == (2, 2, "eval_1.jsonl")
     assert read_episodes(file, result) == ODD
     assert "É" in (file.with_suffix(".jsonl")).read_text(encoding="utf-8")
-
-
-def test_an_evaluation_is_replaced_and_removed_with_its_episodes(file: Path) -> None:
     write_evaluation(file, {"step": None, "n": 1}, ODD[:1])
     assert read_episodes(file, read_evaluation(file)) == ODD[:1]
     write_evaluation(file, {"step": None, "n": 0})
@@ -43,9 +42,6 @@ def test_an_evaluation_is_replaced_and_removed_with_its_episodes(file: Path) -> 
     write_evaluation(file, {"step": None, "n": 1}, ODD)
     remove_evaluation(file)
     assert list(file.parent.iterdir()) == []
-
-
-def test_files_of_trajectories_go_with_the_evaluation_that_names_them(file: Path) -> None:
     names = {"one": "eval_1.one.parquet", "two": "eval_1.two.parquet"}
     for name in (*names.values(), "eval_1.one.more.parquet"):
         file.with_name(name).touch()
@@ -73,20 +69,15 @@ def read_all(path: Path) -> list[dict[str, Any]]:
     return read_episodes(path, result)
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"step": "2"}', "{" * 9, '{"n": "\udcff"}'])
-def test_a_damaged_result_is_named(file: Path, text: str) -> None:
-    file.write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(RunError, match=r"eval_1\.json is damaged"):
-        read_all(file)
-
-
 OUTSIDE = ([], "../eval_1.jsonl", "../eval_1.parquet", 3, "", "run.json", "\0.parquet", "\ud800.jsonl")
 
 
-@pytest.mark.parametrize("name", OUTSIDE)
-@pytest.mark.parametrize("key", ["episodes", "trajectories"])
-def test_a_result_names_files_beside_it_or_is_damaged(file: Path, name: object, key: str) -> None:
-    named = {"file": name, "sha256": ""} if key == "episodes" else {"": name}
-    file.write_text(json.dumps({"step": None, key: named if name != [] else []}))
-    with pytest.raises(RunError, match=r"eval_1\.json is damaged"):
-        read_all(file)
+def test_a_damaged_result_or_one_that_names_files_elsewhere_is_named(file: Path) -> None:
+    texts = ["", "[]", '{"step": "2"}', "{" * 9, '{"n": "\udcff"}']
+    for name in OUTSIDE:
+        for key, named in (("episodes", {"file": name, "sha256": ""}), ("trajectories", {"": name})):
+            texts.append(json.dumps({"step": None, key: named if name != [] else []}))
+    for text in texts:
+        file.write_bytes(text.encode("utf-8", "surrogateescape"))
+        with pytest.raises(RunError, match=r"eval_1\.json is damaged"):
+            read_all(file)

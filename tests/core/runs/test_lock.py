@@ -45,12 +45,22 @@ def test_a_lock_survives_other_uses_of_its_file_but_not_the_trainer(tmp_path: Pa
         os.close(handle)
 
 
-def test_a_lock_that_nobody_holds_any_more_is_released(tmp_path: Path) -> None:
+def test_a_lock_that_nobody_holds_any_more_is_released_and_readers_keep_a_file_from_its_deleter(tmp_path: Path) -> None:
     held = RunLock(tmp_path)
     with pytest.raises(RunError, match="is already open for writing in this process"):
         RunLock(tmp_path)
     del held
     RunLock(tmp_path).release()
+    file = tmp_path / "file"
+    file.touch()
+    first, second = lock_for_reading(file), lock_for_reading(file)
+    first.release()
+    assert lock_for_deleting(file) is None
+    second.release()
+    deleter = lock_for_deleting(file)
+    file.unlink()
+    deleter.release()
+    assert lock_for_reading(file) is None
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["deleted", "replaced"])
@@ -72,19 +82,6 @@ def test_a_lock_on_a_folder_that_goes_while_it_is_taken_is_refused(
         RunLock(folder)
 
 
-def test_readers_keep_a_file_from_its_deleter(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.touch()
-    first, second = lock_for_reading(file), lock_for_reading(file)
-    first.release()
-    assert lock_for_deleting(file) is None
-    second.release()
-    deleter = lock_for_deleting(file)
-    file.unlink()
-    deleter.release()
-    assert lock_for_reading(file) is None
-
-
 def test_whoever_asks_whether_a_run_is_written_keeps_no_trainer_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,15 +90,9 @@ def test_whoever_asks_whether_a_run_is_written_keeps_no_trainer_away(
     assert not (tmp_path / NAME).exists()
     RunLock(tmp_path).release()
     assert not is_held(tmp_path)
-    reader = FileLock(tmp_path / NAME, os.O_RDONLY)
+    reader, waited = FileLock(tmp_path / NAME, os.O_RDONLY), list[float]()
     reader.take(fcntl.LOCK_SH)
-    waited = []
-
-    def sleep(seconds: float) -> None:
-        waited.append(seconds)
-        reader.release()
-
-    monkeypatch.setattr("agent_r1_core.runs.lock.time.sleep", sleep)
+    monkeypatch.setattr("agent_r1_core.runs.lock.time.sleep", lambda s: (waited.append(s), reader.release()))
     held = RunLock(tmp_path)
     assert len(waited) == 1
     assert is_held(tmp_path)

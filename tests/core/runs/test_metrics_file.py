@@ -22,27 +22,26 @@ def metrics(tmp_path: Path) -> MetricsFile:
     return file
 
 
-def test_a_step_has_one_line(metrics: MetricsFile) -> None:
+def test_a_step_has_one_line_and_later_steps_are_dropped_and_done_again(metrics: MetricsFile, tmp_path: Path) -> None:
     for file in (metrics, MetricsFile(metrics.path)):
         with pytest.raises(RunError, match="already has the metrics of step 3, so those of step 3 cannot be added"):
             file.append(3, {})
-
-
-def test_later_steps_are_dropped_and_done_again(metrics: MetricsFile) -> None:
     metrics.truncate_after(1)
     metrics.append(2, {"reward/mean": 9.0})
     assert [line["reward/mean"] for line in metrics.read()] == [0.1, 9.0]
+    none = MetricsFile(tmp_path / "none.jsonl")
+    none.truncate_after(0)
+    assert (none.read(), none.last_step()) == ([], -1), "there may be no file yet"
 
 
-def test_a_torn_line_is_ignored_and_then_removed(metrics: MetricsFile) -> None:
+def test_a_torn_line_is_ignored_and_then_removed_and_of_several_lines_of_a_step_the_last_stays(
+    metrics: MetricsFile,
+) -> None:
     whole = metrics.path.read_bytes()
     metrics.path.write_bytes(whole + b'{"step": 4, "rew')
     assert len(metrics.read()) == 3
     remove_torn_line(metrics.path)
     assert metrics.path.read_bytes() == whole
-
-
-def test_of_several_lines_of_a_step_the_last_one_stays(metrics: MetricsFile) -> None:
     lines = metrics.path.read_text().splitlines(keepends=True)
     metrics.path.write_text("".join([lines[2], *lines, lines[1].replace("0.2", "0.9")]))
     metrics.truncate_after(3)
@@ -72,14 +71,7 @@ def test_a_broken_line_in_the_middle_is_named(metrics: MetricsFile, line: str) -
         metrics.read()
 
 
-def test_there_may_be_no_file_yet(tmp_path: Path) -> None:
-    file = MetricsFile(tmp_path / "none.jsonl")
-    file.truncate_after(0)
-    assert file.read() == []
-    assert file.last_step() == -1
-
-
-def test_the_first_line_of_a_file_is_on_disk_with_the_name_of_the_file(
+def test_the_first_line_of_a_file_is_on_disk_with_its_name_and_a_link_may_name_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flushed = list[str]()
@@ -88,9 +80,6 @@ def test_the_first_line_of_a_file_is_on_disk_with_the_name_of_the_file(
     append_line(file, "one\n")
     append_line(file, "two\n")
     assert flushed == [str(file), str(tmp_path), str(file)]
-
-
-def test_a_file_is_written_into_a_folder_that_a_link_names(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "folder")
     write_text(tmp_path / "link" / "note", "hello")

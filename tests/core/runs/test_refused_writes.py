@@ -30,9 +30,8 @@ class Disk:
         self.left: int | None = None
         for name in ("mkdir", "rename", "replace", "unlink", "rmdir", "ftruncate"):
             monkeypatch.setattr(os, name, self._changing(getattr(os, name), lambda *_: True))
-        monkeypatch.setattr(
-            os, "open", self._changing(os.open, lambda path, flags, *_: flags & (os.O_RDWR | os.O_WRONLY))
-        )
+        writes = os.O_RDWR | os.O_WRONLY
+        monkeypatch.setattr(os, "open", self._changing(os.open, lambda path, flags, *_: flags & writes))
         for module in (io, builtins):
             monkeypatch.setattr(module, "open", self._changing(open, lambda path, mode="r", *_: "r" not in mode))
 

@@ -33,39 +33,48 @@ def train_some(run: Run, first: int, last: int) -> None:
     """Steps as a trainer writes them, with an evaluation and a checkpoint at every second one."""
     for step in range(first, last + 1):
         write_trajectories(run.trajectory_file(step), step, [make_trajectory(reward=float(step))])
-        if step % 2 == 0:
-            run.write_evaluation(f"step_{step:06d}", {"n": 1}, step=step, episodes=[{"task": "a"}])
         run.append_metrics(step, {"reward/mean": step})
         if step % 2 == 0:
+            run.write_evaluation(f"step_{step:06d}", {"n": 1}, step=step, episodes=[{"task": "a"}])
             run.checkpoints.save(step, save_policy, keep=9)
 
 
-def test_a_new_run_holds_its_configuration_and_plugins(tmp_path: Path) -> None:
+def test_a_new_run_holds_its_configuration_and_plugins_and_has_a_name(tmp_path: Path) -> None:
     with begin(tmp_path / "runs") as run:
         assert run.path == tmp_path / "runs" / "first"
     again = Run.open(run.path)
-    assert again.config() == CONFIG
-    assert again.plugins() == PLUGINS
-    assert again.name == "first"
-    assert again.metrics() == []
+    assert (again.config(), again.plugins(), again.name, again.metrics()) == (CONFIG, PLUGINS, "first", [])
+    names = [begin(tmp_path, None, stem="default").name for _ in range(3)]
+    assert names == ["default-1", "default-2", "default-3"], "after its recipe"
+    for name in ("a/b", "..", "", ".hidden", "white space"):
+        with pytest.raises(ConfigError, match="cannot name a run"):
+            begin(tmp_path, name)
+    (tmp_path / "first").write_text("")
+    with pytest.raises(RunError, match="is a file, and a run needs a directory"):
+        begin(tmp_path)
+    with pytest.raises(RunError, match=r"cannot be created .*; set another run.dir"):
+        begin(tmp_path / "first", None)
 
 
-@pytest.mark.parametrize(
-    "text", ['{"held_out": null, "sets": {"dev": [["id"]]}}', '{"held_out": "ids", "sets": {}}', '{"sets": {}}', "[]"]
-)
-def test_a_damaged_record_of_evaluation_tasks_is_named(tmp_path: Path, text: str) -> None:
+def test_a_damaged_record_of_evaluation_tasks_is_named_and_a_run_that_is_read_is_not_written(tmp_path: Path) -> None:
     with begin(tmp_path) as run:
         run.write_evaluation_tasks(EvaluationTasks({"dev": ("a", "b")}, ("a", "b")))
+    run = Run.open(run.path)
     recorded = run.evaluation_tasks()
     assert recorded.behind("eval/dev/f1") == recorded.behind("eval/f1") == recorded.behind("score") == {"a", "b"}
-    (run.path / "evaluation_tasks.json").write_text(text)
-    with pytest.raises(RunError, match=r"evaluation_tasks\.json is damaged"):
-        run.evaluation_tasks()
-
-
-def test_an_unnamed_run_is_numbered_after_its_recipe(tmp_path: Path) -> None:
-    names = [begin(tmp_path, None, stem="default").name for _ in range(3)]
-    assert names == ["default-1", "default-2", "default-3"]
+    ids = '{"held_out": null, "sets": {"dev": [["id"]]}}'
+    for text in (ids, '{"held_out": "ids", "sets": {}}', '{"sets": {}}', "[]"):
+        (run.path / "evaluation_tasks.json").write_text(text)
+        with pytest.raises(RunError, match=r"evaluation_tasks\.json is damaged"):
+            run.evaluation_tasks()
+    for write, given in (
+        (run.append_metrics, (1, {})),
+        (run.truncate_after, (0,)),
+        (run.write_model, (save_policy,)),
+        (run.write_config, ({},)),
+    ):
+        with pytest.raises(RunError, match="open for reading only"):
+            write(*given)
 
 
 def test_a_replaced_run_stands_aside_until_its_successor_has_a_step(tmp_path: Path) -> None:
@@ -82,33 +91,6 @@ def test_a_replaced_run_stands_aside_until_its_successor_has_a_step(tmp_path: Pa
         assert not new.discard()
     assert [line["step"] for line in Run.open(new.path).metrics()] == [1]
     assert [path.name for path in tmp_path.iterdir()] == ["first"]
-
-
-def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
-    (tmp_path / "first").write_text("")
-    with pytest.raises(RunError, match="is a file, and a run needs a directory"):
-        begin(tmp_path)
-    with pytest.raises(RunError, match=r"cannot be created .*; set another run.dir"):
-        begin(tmp_path / "first", None)
-
-
-@pytest.mark.parametrize("name", ["a/b", "..", "", ".hidden", "white space"])
-def test_a_name_that_is_no_folder_name_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match="cannot name a run"):
-        begin(tmp_path, name)
-
-
-def test_a_run_that_is_open_for_reading_is_not_written(tmp_path: Path) -> None:
-    begin(tmp_path).close()
-    run = Run.open(tmp_path / "first")
-    for write in (
-        lambda: run.append_metrics(1, {}),
-        lambda: run.truncate_after(0),
-        lambda: run.write_model(save_policy),
-        lambda: run.write_config({}),
-    ):
-        with pytest.raises(RunError, match="open for reading only"):
-            write()
 
 
 def test_resuming_cuts_off_what_came_after_the_checkpoint(tmp_path: Path) -> None:
@@ -134,10 +116,9 @@ def test_resuming_cuts_off_what_came_after_the_checkpoint(tmp_path: Path) -> Non
 
 
 def test_resuming_needs_a_run_and_its_name(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="is no run directory"):
-        begin(tmp_path, resume=True)
-    with pytest.raises(ConfigError, match=r"set run.name=NAME"):
-        begin(tmp_path, None, resume=True)
+    for name, error, said in (("first", RunError, "is no run directory"), (None, ConfigError, r"set run.name=NAME")):
+        with pytest.raises(error, match=said):
+            begin(tmp_path, name, resume=True)
     begin(tmp_path).close()
     (tmp_path / "first" / "config.yaml").unlink()
     with pytest.raises(RunError, match=r"stopped before its configuration was written; .* --force"):
@@ -162,21 +143,17 @@ def test_the_policy_of_a_run_is_its_best_then_its_final_then_its_latest(tmp_path
         assert run.policy().folder == run.path / "checkpoints" / "step_000002" / "policy"
 
 
-KEPT = (
-    *("LICENSE", "additional_chat_templates/tools.jinja", "chat_template.jinja", "generation_config.json"),
-    "vocab.txt",
-)
+KEPT = ("LICENSE", "additional_chat_templates/tools.jinja", "chat_template.jinja", "generation_config.json", "vocab")
 LEFT = (
     *("config.json", "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "modeling_own.py"),
     *(".gitattributes", "checkpoint-3/tokenizer.json", "checksums.json"),
 )
 
 
-def names(folder: Path) -> list[str]:
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-
-
 def test_what_is_neither_weights_nor_code_is_kept_once_and_completes_every_policy(tmp_path: Path) -> None:
+    """A lost copy is said and not passed over."""
+    with pytest.raises(RunError, match=r"model_files is gone, .*; --resume copies it again"):
+        ModelFiles(tmp_path / "model_files").complete(tmp_path)
     for name in (*KEPT, *LEFT):
         file = tmp_path / "model" / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -189,11 +166,5 @@ def test_what_is_neither_weights_nor_code_is_kept_once_and_completes_every_polic
     policy.mkdir()
     (policy / "config.json").write_text("its own")
     files.complete(policy)
-    assert names(policy) == sorted([*KEPT, "config.json"])
-    assert (policy / "LICENSE").read_text() == "LICENSE"
-    assert (policy / "config.json").read_text() == "its own"
-
-
-def test_a_lost_copy_is_said_and_not_passed_over(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"model_files is gone, .*; --resume copies it again"):
-        ModelFiles(tmp_path / "model_files").complete(tmp_path)
+    found = {path.relative_to(policy).as_posix(): path.read_text() for path in policy.rglob("*") if path.is_file()}
+    assert found == {name: name for name in KEPT} | {"config.json": "its own"}

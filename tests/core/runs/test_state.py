@@ -18,22 +18,20 @@ from agent_r1_core.runs.events_file import RunState
 from agent_r1_core.runs.run import Run
 
 
-def begin(home: Path) -> Run:
-    return Run.create(home, "first", {}, [])
+def begin(home: Path, *events: tuple[int, str, str]) -> Run:
+    run = Run.create(home, "first", {}, [])
+    for event in events:
+        run.append_event(*event)
+    return run
 
 
-def files(run: Run) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
+STARTED = 0, "started", "training started"
 
 
 def test_a_run_is_training_until_it_tells_how_it_ended(tmp_path: Path) -> None:
-    with begin(tmp_path) as run:
-        run.append_event(0, "started", "training started")
-        run.append_event(3, "note", "writing \ud800 goes on")
+    with begin(tmp_path, STARTED, (3, "note", "writing \ud800 goes on")) as run:
         reader = Run.open(run.path)
-        before = files(run)
         assert reader.state() == RunState("training", "training started")
-        assert files(run) == before, "reading writes nothing"
         run.append_event(4, "stopped_early", "stopped early after step 4, at the alarm group_std")
     assert reader.state() == RunState("finished", "stopped early after step 4, at the alarm group_std")
     with Run.resume(run.path) as again:
@@ -52,10 +50,9 @@ def test_a_killed_run_is_interrupted_and_its_torn_line_is_no_event(tmp_path: Pat
     told, ready = os.pipe()
     trainer = os.fork()
     if trainer == 0:
-        run = begin(tmp_path)
-        run.append_event(0, "started", "training started")
-        os.write(ready, b".")
-        signal.pause()
+        with begin(tmp_path, STARTED):
+            os.write(ready, b".")
+            signal.pause()
     os.read(told, 1)
     reader = Run.open(tmp_path / "first")
     assert reader.state() == RunState("training", "training started")
@@ -73,48 +70,43 @@ def test_a_killed_run_is_interrupted_and_its_torn_line_is_no_event(tmp_path: Pat
     assert [event.event for event in reader.events()] == ["started", "resumed"]
 
 
-def test_the_end_of_a_trainer_is_seen_even_between_two_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It ends after its events were read and before its lock is probed."""
+def test_runs_of_before_have_no_events_and_one_of_an_evaluation_alone_is_finished(tmp_path: Path) -> None:
     run = begin(tmp_path)
-    run.append_event(0, "started", "training started")
-
-    def ends(folder: Path) -> bool:
-        run.append_event(9, "finished", "all 9 steps are done")
-        run.close()
-        return False
-
-    monkeypatch.setattr("agent_r1_core.runs.run_reader.is_held", ends)
-    assert Run.open(run.path).state() == RunState("finished", "all 9 steps are done")
-
-
-def test_runs_of_before_have_no_events(tmp_path: Path) -> None:
-    run = begin(tmp_path)
-    run.write_evaluation_tasks(EvaluationTasks({"eval": ("a",)}, ("a",)))
-    run.write_evaluation("step_000000", {"n": 1}, step=0)
+    run.write_evaluation("eval_1", {"n": 1})
     reader = Run.open(run.path)
     assert reader.events() == []
-    assert reader.state() == RunState("training", "it is training")
     run.close()
+    assert reader.state().kind == "finished"
+    with Run.resume(run.path) as run:
+        run.write_evaluation_tasks(EvaluationTasks({"eval": ("a",)}, ("a",)))
+        run.write_evaluation("step_000000", {"n": 1}, step=0)
+        assert reader.state() == RunState("training", "it is training")
     assert reader.state().kind == "interrupted"
     assert "continue with: agent-r1 train" in reader.state().sentence
     reader.model.mkdir()
     assert reader.state() == RunState("finished", "its training has ended")
 
 
-def test_a_run_of_an_evaluation_alone_is_finished(tmp_path: Path) -> None:
-    with begin(tmp_path) as run:
-        run.write_evaluation("eval_1", {"n": 1})
-    assert Run.open(run.path).state().kind == "finished"
+def test_the_end_of_a_trainer_is_seen_even_between_two_looks_and_a_line_that_is_no_event_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends after its events were read and before its lock is probed."""
+    run = begin(tmp_path, STARTED)
 
+    def ends(folder: Path) -> bool:
+        run.append_event(9, "finished", "all 9 steps are done")
+        run.close()
+        return False
 
-@pytest.mark.parametrize("line", ["{}", "3", '{"time": 1, "step": 0, "event": "odd", "text": ""}', "[" * 5000])
-def test_a_line_that_is_no_event_is_named(tmp_path: Path, line: str) -> None:
-    with begin(tmp_path) as run:
-        run.append_event(0, "started", "training started")
-    with (run.path / "events.jsonl").open("a") as file:
-        file.write(line + "\n")
-    with pytest.raises(RunError, match=r"line 2 of .*events\.jsonl is not an event; delete the line"):
-        run.state()
+    with monkeypatch.context() as patch:
+        patch.setattr("agent_r1_core.runs.run_reader.is_held", ends)
+        assert Run.open(run.path).state() == RunState("finished", "all 9 steps are done")
+    events = run.path / "events.jsonl"
+    whole = events.read_text()
+    for line in ("{}", "3", '{"time": 1, "step": 0, "event": "odd", "text": ""}', "[" * 5000):
+        events.write_text(f"{whole}{line}\n")
+        with pytest.raises(RunError, match=r"line 3 of .*events\.jsonl is not an event; delete the line"):
+            run.state()
 
 
 def test_the_calls_under_way_are_named_after_the_process_died(tmp_path: Path) -> None:
@@ -143,7 +135,10 @@ def test_an_error_that_a_tool_may_have_caused_is_explained_where_tools_ran(tmp_p
     assert "as when a tool has closed descriptors" in str(log.explain(closed))
     assert "give search isolation: process" in str(log.explain(RecursionError("too deep")))
     assert log.explain(OSError(errno.ENOSPC, "No space left on device")) is None
+    log.begin("search", "1/q0/0/1", 1)
     log.close()
+    assert unfinished_calls(tmp_path) is None, "a run that ended in order says nothing"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_descriptor_that_a_tool_closed_and_another_file_took_is_left_alone(tmp_path: Path) -> None:
@@ -153,11 +148,3 @@ def test_a_descriptor_that_a_tool_closed_and_another_file_took_is_left_alone(tmp
         log.begin("search", "1/q0/0/1", 0)
     os.close(log._file)
     assert (tmp_path / "checkpoint").read_text() == ""
-
-
-def test_a_run_that_ended_in_order_says_nothing(tmp_path: Path) -> None:
-    log = CallLog(tmp_path)
-    log.begin("search", "1/q0/0/1", 0)
-    log.close()
-    assert unfinished_calls(tmp_path) is None
-    assert list(tmp_path.iterdir()) == []

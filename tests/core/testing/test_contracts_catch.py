@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,6 @@ from agent_r1_core import (
     ToolCall,
     ToolEnv,
     ToolError,
-    ToolResult,
 )
 from agent_r1_core.errors import AlgorithmError
 from agent_r1_core.learning.batch import Advantages
@@ -68,189 +67,91 @@ def faulty(base: type, **members: Any) -> type:
     return type("Faulty", (base,), members)
 
 
-class SilentRefusal(Calculator):
-    """Refuses without a word."""
-
-    def run(self, arguments: Any, context: Any) -> Any:
-        raise ToolError("")
+def changed(method: str, of: Callable[..., Any]) -> type:
+    """GRPO with another result of a method, made of its own and what the method is given."""
+    return faulty(GRPO, **{method: lambda self, given: of(getattr(GRPO, method)(self, given), given)})
 
 
-class Lavish(Calculator):
-    """Pays more than it declares."""
+def chooses(base: type, choice: Callable[[History], Sequence[Message]]) -> type:
+    """A strategy that chooses otherwise."""
 
-    reward_range = (0.0, 1.0)
+    async def next_context(self: Any, history: History) -> Sequence[Message]:
+        return choice(history)
 
-    def run(self, arguments: Any, context: Any) -> Any:
-        context.reward(2.0)
-        return "2"
+    return faulty(base, next_context=next_context)
 
 
-class OfOneThread(Calculator):
-    """Keeps a connection that serves only the thread that made it."""
+def refuse(*_: Any) -> Any:
+    raise ToolError("")
 
-    def open(self, resources: Any) -> None:
-        self.connection = sqlite3.connect(":memory:")
 
-    def run(self, arguments: Any, context: Any) -> Any:
-        return str(self.connection.execute("SELECT 1 + 1").fetchone()[0])
-
-    def close(self) -> None:
-        if hasattr(self, "connection"):
-            self.connection.close()
+def said(content: str) -> Observation:
+    return Observation([{"role": "user", "content": content}])
 
 
 class Guess(ToolEnv):
     """Guess the number; sound."""
 
     def reset(self, task: Task) -> Observation:
-        return Observation([{"role": "user", "content": "Guess."}])
+        return said("Guess.")
 
     def step(self, action: Any) -> Step:
-        if action.text == "7":
-            return Step(terminated=True, reward=1.0, answer="7")
-        return Step(Observation([{"role": "user", "content": "No."}]))
+        return Step(terminated=True, reward=1.0, answer="7") if action.text == "7" else Step(said("No."))
 
 
-class Brittle(Guess):
-    """Raises where an action is no number."""
-
-    def step(self, action: Any) -> Step:
-        int(action.text)
-        return super().step(action)
-
-
-class OtherStart(Guess):
-    """Every episode of a task is another problem."""
-
-    def reset(self, task: Task) -> Observation:
-        super().reset(task)
-        return Observation([{"role": "user", "content": f"Guess a number below {self.services.rng.random()}."}])
-
-
-class Shared(Guess):
-    """All instances count together."""
-
-    tries = 0
-
-    def step(self, action: Any) -> Step:
-        type(self).tries += 1
-        return Step(Observation([{"role": "user", "content": str(self.tries)}]), terminated=action.text == "7")
-
-
-class Enthusiast(RewardFn):
-    """Scores beyond its range, and marks what it has seen."""
-
-    def score(self, trajectory: Any) -> float:
-        trajectory.reason = "seen"
-        return 2.0
-
-
-def marked(self: Hermes, results: Sequence[ToolResult]) -> list[Message]:
-    """Marks what tools say as its own."""
-    return [{"role": "user", "content": Markup(f"<result>{result.text}</result>")} for result in results]
-
-
-def wrapped(self: Hermes, results: Sequence[ToolResult]) -> list[Message]:
-    """Writes more around a result than it takes off when it reads."""
-    return [{"role": "tool", "content": f"Result: {result.text}"} for result in results]
-
-
-class Forgets(Window):
-    """Loses the task with the turns."""
-
-    async def next_context(self, history: History) -> Sequence[Message]:
-        return history.messages[-2:]
-
-
-class Parts(Window):
-    """Keeps answers without the actions that asked for them."""
-
-    async def next_context(self, history: History) -> Sequence[Message]:
-        return [*history.opening, *history.exchanges[-1].answer]
-
-
-class Alternates(Window):
-    """Keeps a turn more at every second call."""
-
-    async def next_context(self, history: History) -> Sequence[Message]:
-        return history.last(1 + next(COUNTER) % 2)
-
-
+SilentRefusal = faulty(Calculator, run=refuse)
+Lavish = faulty(Calculator, reward_range=(0.0, 1.0), run=lambda self, given, context: context.reward(2.0) or "2")
 Stateful = faulty(Calculator, run=lambda self, arguments, context: next(COUNTER))
+# Its connection serves only the thread that made it.
+OfOneThread = faulty(
+    Calculator,
+    open=lambda self, resources: setattr(self, "connection", sqlite3.connect(":memory:")),
+    run=lambda self, arguments, context: str(self.connection.execute("SELECT 1 + 1").fetchone()[0]),
+    close=lambda self: hasattr(self, "connection") and self.connection.close(),
+)
+Brittle = faulty(Guess, step=lambda self, action: (int(action.text), Guess.step(self, action))[1])
+OtherStart = faulty(Guess, reset=lambda self, task: said(f"Guess a number below {self.services.rng.random()}."))
+Shared = faulty(Guess, step=lambda self, action: Step(said(str(next(COUNTER))), terminated=action.text == "7"))
 Generous = faulty(Guess, gives_rewards=False)
 Mute = faulty(Guess, step=lambda self, action: Guess.step(self, action) if action.text == "7" else Step())
 EndsTwice = faulty(Guess, step=lambda self, action: Step(terminated=True, truncated=True))
+Enthusiast = faulty(RewardFn, score=lambda self, trajectory: setattr(trajectory, "reason", "seen") or 2.0)
 Forgetful = faulty(RewardFn, score=lambda self, trajectory: float(len(trajectory.answer) > 0))
 Shuffled = faulty(TaskSource, load=lambda self: [make_task("same", str(next(COUNTER))) for _ in range(2)])
 Deaf = faulty(Hermes, parse=lambda self, text: ParsedAction())
 Impatient = faulty(Hermes, stop_strings=("arguments",))
-
-
-class Copies(Append):
-    """Returns copies of actions."""
-
-    async def next_context(self, history: History) -> Sequence[Message]:
-        return [one.copy() if one["role"] == "assistant" else one for one in history.messages]
-
-
-class Scribbles(Append):
-    """Shortens the environment's words where they stand."""
-
-    async def next_context(self, history: History) -> Sequence[Message]:
-        for message in history.exchanges[-1].answer:
-            message["content"] = message["content"][:9]
-        return history.messages
-
-
-class CreditsAll(GRPO):
-    """Credits environment tokens."""
-
-    def advantages(self, batch: Any) -> Any:
-        made = super().advantages(batch)
-        made.advantages = torch.where(batch.response_mask, 1.0, 0.0) * batch.returns[:, None]
-        return made
-
-
-class LooksAside(GRPO):
-    """Its advantages depend on numbers at environment tokens."""
-
-    def advantages(self, batch: Any) -> Any:
-        made = super().advantages(batch)
-        made.advantages = made.advantages + batch.action_mask * batch.values.sum(1, keepdim=True)
-        return made
-
-
-class Marks(GRPO):
-    """Writes in the record of an episode what no run trains."""
-
-    def advantages(self, batch: Any) -> Any:
-        batch.trajectories[0].rewards["seen"] = 1.0
-        return super().advantages(batch)
-
-
-class OwnNormaliser(GRPO):
-    """Divides by the micro-batch's own number of tokens."""
-
-    def loss(self, tokens: Any) -> Any:
-        terms = super().loss(tokens)
-        return type(terms)(terms.loss / tokens.weights.sum(), terms.value_loss, terms.metrics)
-
-
-class PullsBack(GRPO):
-    """Pulls every token to the old policy, and lets trajectories without advantage be skipped all the same."""
-
-    def loss(self, tokens: Any) -> Any:
-        terms = super().loss(tokens)
-        moved = ((tokens.logprobs - tokens.old_logprobs) ** 2 * tokens.weights).sum()
-        return type(terms)(terms.loss + 0.01 * moved, terms.value_loss, terms.metrics)
-
-
-class Ascends(GRPO):
-    """Has the sign wrong."""
-
-    def loss(self, tokens: Any) -> Any:
-        terms = super().loss(tokens)
-        return type(terms)(-terms.loss, terms.value_loss, terms.metrics)
+Marked = faulty(
+    Hermes,
+    results=lambda self, all: [{"role": "user", "content": Markup(f"<result>{one.text}</result>")} for one in all],
+)
+Wrapped = faulty(Hermes, results=lambda self, all: [{"role": "tool", "content": f"Result: {one.text}"} for one in all])
+Forgets = chooses(Window, lambda history: history.messages[-2:])
+Parts = chooses(Window, lambda history: [*history.opening, *history.exchanges[-1].answer])
+Alternates = chooses(Window, lambda history: history.last(1 + next(COUNTER) % 2))
+Copies = chooses(Append, lambda h: [one.copy() if one["role"] == "assistant" else one for one in h.messages])
+Scribbles = chooses(
+    Append,
+    lambda h: ([one.update(content=one["content"][:9]) for one in h.exchanges[-1].answer], h.messages)[1],
+)
+# It credits tokens of the environment; the next one depends on numbers that stand there.
+CreditsAll = changed(
+    "advantages",
+    lambda own, batch: replace(own, advantages=torch.where(batch.response_mask, 1.0, 0.0) * batch.returns[:, None]),
+)
+LooksAside = changed(
+    "advantages",
+    lambda own, batch: replace(own, advantages=own.advantages + batch.action_mask * batch.values.sum(1, keepdim=True)),
+)
+Marks = changed("advantages", lambda own, batch: batch.trajectories[0].rewards.update(seen=1.0) or own)
+OwnNormaliser = changed("loss", lambda own, tokens: replace(own, loss=own.loss / tokens.weights.sum()))
+Ascends = changed("loss", lambda own, tokens: replace(own, loss=-own.loss))
+# Every token is pulled to the old policy, and trajectories without advantage may be skipped all the same.
+PullsBack = changed(
+    "loss",
+    lambda own, tokens: replace(
+        own, loss=own.loss + 0.01 * ((tokens.logprobs - tokens.old_logprobs) ** 2 * tokens.weights).sum()
+    ),
+)
 
 
 EARNS = "a_call_earns_what_its_range_allows"
@@ -271,8 +172,8 @@ REFUSED = {"arguments": {"expression": "1"}, "refused": {"expression": "x"}}
 ACTIONS = {"actions": ["1", "7"]}
 CASES = {"cases": ((make_trajectory(answer="2"), 1.0),)}
 BROKEN = {"malformed": ("<tool_call>{",), "calls": (ToolCall("search", {}),)}
-SOUND_PAY = type("SoundPay", (Lavish,), {"reward_range": (0.0, 2.0)})
-OF_ONE_PROCESS = type("OfOneProcess", (OfOneThread,), {"isolation": "process"})
+SOUND_PAY = faulty(Lavish, reward_range=(0.0, 2.0))
+OF_ONE_PROCESS = faulty(OfOneThread, isolation="process")
 
 
 @pytest.mark.parametrize(
@@ -307,8 +208,8 @@ OF_ONE_PROCESS = type("OfOneProcess", (OfOneThread,), {"isolation": "process"})
         (TaskSourceContract, Shuffled, {}, {"ids_are_unique", "the_same_options_give_the_same_tasks"}),
         (ToolFormatContract, Deaf, BROKEN, {"what_it_writes_it_reads", "a_broken_call_is_an_error_and_no_exception"}),
         (ToolFormatContract, Impatient, {}, {"its_stop_strings_end_what_it_writes"}),
-        (ToolFormatContract, faulty(Hermes, results=marked), {}, {"results_are_data"}),
-        (ToolFormatContract, faulty(Hermes, results=wrapped), {}, {"results_are_read_as_they_were_written"}),
+        (ToolFormatContract, Marked, {}, {"results_are_data"}),
+        (ToolFormatContract, Wrapped, {}, {"results_are_read_as_they_were_written"}),
         (ContextContract, Window, {}, set()),
         (ContextContract, Forgets, {}, {"every_choice_is_well_formed", "episodes_are_played_within_the_budget"}),
         (ContextContract, Parts, {}, {"every_choice_is_well_formed"}),
@@ -341,7 +242,6 @@ def test_a_contract_catches(
     ],
 )
 def test_every_test_of_an_algorithm_says_what_a_run_would_say(member: str, of: Any, tests: set[str]) -> None:
-    mine = faulty(GRPO, **{member: lambda self, given: of(getattr(GRPO, member)(self, given), given)})
-    failed = failures(AlgorithmContract, mine, Path())
+    failed = failures(AlgorithmContract, changed(member, of), Path())
     assert failed.keys() == tests
     assert {type(error) for error in failed.values()} == {AlgorithmError}

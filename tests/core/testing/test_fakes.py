@@ -28,7 +28,7 @@ from agent_r1_core.testing import (
 TOKENIZER = tiny_tokenizer()
 
 
-def test_a_model_folder_loads_and_repeats(tmp_path: Path) -> None:
+def test_a_model_folder_loads_and_repeats_and_an_unknown_field_of_a_trajectory_is_refused(tmp_path: Path) -> None:
     folder = tiny_model_folder(tmp_path / "model", seed=3)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
     twin = tiny_model(seed=3)
@@ -38,9 +38,6 @@ def test_a_model_folder_loads_and_repeats(tmp_path: Path) -> None:
     for loaded in (AutoTokenizer.from_pretrained(folder), PreTrainedTokenizerFast.from_pretrained(folder)):
         assert loaded.encode("Ünï <answer>") == tiny_tokenizer().encode("Ünï <answer>")
         assert loaded.chat_template == tiny_tokenizer().chat_template
-
-
-def test_an_unknown_field_of_a_trajectory_is_refused() -> None:
     with pytest.raises(TypeError, match="no field 'sede'"):
         make_trajectory(sede=5)
 
@@ -60,15 +57,12 @@ def said(engine: ScriptedPolicy, episode: str = "a", budget: int = 100, **more: 
     return TOKENIZER.decode(made.ids), made.finish
 
 
-def test_a_scripted_policy_says_its_lines_episode_by_episode() -> None:
+def test_a_scripted_policy_says_its_lines_episode_by_episode_until_a_budget_or_a_stop() -> None:
     engine, one, two = ScriptedPolicy(["one", "two"]), ("one<|im_end|>", "stop"), ("two<|im_end|>", "stop")
     assert [said(engine, episode) for episode in "aabab"] == [one, two, one, two, two]
     asyncio.run(engine.release("a"))
     assert said(engine) == one
     assert engine.released == ["a"]
-
-
-def test_a_budget_and_stop_ids_and_strings_end_what_it_says() -> None:
     assert said(ScriptedPolicy(["hello"]), budget=3) == ("hel", "length")
     assert said(ScriptedPolicy(["hello"]), budget=6) == ("hello<|im_end|>", "stop")
     assert said(ScriptedPolicy(["go </search> on"]), stop_strings=("</search>",)) == ("go </search>", "stop")
@@ -95,26 +89,18 @@ class TestMultiply(ToolContract):
     expected = 42
 
 
-def test_a_preset_brings_its_options_and_the_test_may_change_them(tmp_path: Path) -> None:
+def test_a_preset_brings_its_options_the_test_may_change_them_and_what_cannot_be_loaded_is_said(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(PRESET, encoding="utf-8")
     settings = {"plugin_file": path, "name": "sharp", "config": {"eps": 0.1}}
     config = type("Here", (AlgorithmContract,), settings)().make().config
     assert (config.clip_low, config.eps) == (0.1, 0.1)
-
-
-@pytest.mark.parametrize(
-    ("text", "error", "sentence"),
-    [
-        (None, ConfigError, "does not exist"),
-        ("AGENT_R1_PLUGIN_API = 1\nimport no_such_module", ComponentLoadError, "mine.py.*no_such_module"),
-        (PRESET, UnknownComponent, "no tool is called 'mine/multiply'"),
-    ],
-    ids=["no file", "not importable", "another kind"],
-)
-def test_what_cannot_be_loaded_is_said(tmp_path: Path, text: str | None, error: type, sentence: str) -> None:
-    path = tmp_path / "mine.py"
-    if text:
-        path.write_text(text, encoding="utf-8")
-    with pytest.raises(error, match=sentence):
-        type("Here", (ToolContract,), {"plugin_file": path, "name": "multiply"})
+    broken, none = tmp_path / "broken.py", tmp_path / "none.py"
+    broken.write_text("AGENT_R1_PLUGIN_API = 1\nimport no_such_module", encoding="utf-8")
+    for file, error, sentence in (
+        (none, ConfigError, "does not exist"),
+        (broken, ComponentLoadError, "broken.py.*no_such_module"),
+        (path, UnknownComponent, "no tool is called 'mine/multiply'"),
+    ):
+        with pytest.raises(error, match=sentence):
+            type("Here", (ToolContract,), {"plugin_file": file, "name": "multiply"})

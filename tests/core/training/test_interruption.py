@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 from small_run import Notes, Terminated
 
-from agent_r1_core import train
+from agent_r1_core import Run, train
 from agent_r1_core.assembly.assembly import assemble
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import AlgorithmError, LearnerLost, RunError
 from agent_r1_core.learning.state import write_state
-from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.training.trainer import Trainer
 from agent_r1_core.work import running
@@ -58,25 +57,28 @@ def test_a_second_one_gives_the_step_up_and_saves_nothing_in_its_name(tmp_path: 
 
     asyncio.run(work())
     assert "finishing step 2 before stopping" in trainer.listener.said
-    assert trainer.done == 1
     assert trainer.run.checkpoints.latest() is None, "the policy holds step 2, of which there is no record"
-    assert [line["step"] for line in trainer.run.metrics()] == [1]
+    assert trainer.done == len(trainer.run.metrics()) == 1
+
+
+def after_step_one(trainer: Trainer, monkeypatch: pytest.MonkeyPatch, lose: Callable[[], Awaitable[Any]]) -> None:
+    """Something else happens than the second step's update."""
+    update = trainer.assembly.learner.update
+
+    async def updated(groups: Any, step: int) -> Any:
+        return await (update(groups, step) if step == 1 else lose())
+
+    monkeypatch.setattr(trainer.assembly.learner, "update", updated)
 
 
 def test_one_ends_a_run_whose_learner_is_lost_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an interruption the run would go on with new learner workers."""
-    trainer = trainer_of(tmp_path, every=1)
-    learner, interrupted = trainer.assembly.learner, asyncio.Event()
-    update = learner.update
+    trainer, interrupted = trainer_of(tmp_path, every=1), asyncio.Event()
 
-    async def lose(groups: Any, step: int) -> Any:
-        if step == 1:
-            return await update(groups, step)
+    async def lose() -> Any:
         interrupted.set()
         await asyncio.sleep(0)
         raise LearnerLost("a learner worker is lost")
-
-    monkeypatch.setattr(learner, "update", lose)
 
     async def interrupt() -> None:
         training = asyncio.create_task(trainer.fit())
@@ -84,24 +86,23 @@ def test_one_ends_a_run_whose_learner_is_lost_meanwhile(tmp_path: Path, monkeypa
         training.cancel()
         await training
 
+    after_step_one(trainer, monkeypatch, lose)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(interrupt())
     saved = trainer.run.checkpoints.latest()
     assert saved.step == trainer.done == 1
 
 
-@pytest.mark.parametrize("interrupts", [signal.default_int_handler, signal.SIG_IGN], ids=["heeded", "ignored"])
-def test_a_termination_saves_the_run_and_says_how_to_go_on(tmp_path: Path, interrupts: Any) -> None:
+def test_a_termination_saves_the_run_and_says_how_to_go_on(tmp_path: Path) -> None:
     """Also where interrupts are ignored, as in a background job of a script."""
     keys = [*KEYS, f"model.name={tiny_model_folder(tmp_path / 'model')}", f"run.dir={tmp_path}", "run.name=run"]
-    before = signal.signal(signal.SIGINT, interrupts)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with pytest.raises(KeyboardInterrupt, match=r"stopped after step 2 of 3; continue with: .* --resume"):
             train("default", keys, listener=Terminated())
     finally:
         signal.signal(signal.SIGINT, before)
-    saved = Run.open(tmp_path / "run").checkpoints.latest()
-    assert saved.step == 2
+    assert Run.open(tmp_path / "run").checkpoints.latest().step == 2
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
@@ -156,19 +157,29 @@ def test_a_checkpoint_that_cannot_be_written_ends_the_run(
 
 def test_beside_another_error_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held, trainer = Held(monkeypatch, FULL), trainer_of(tmp_path, every=1)
-    learner = trainer.assembly.learner
-    update = learner.update
 
-    async def fail(groups: Any, step: int) -> Any:
-        if step == 1:
-            return await update(groups, step)
+    async def fail() -> Any:
         held.go_on.set()
         raise AlgorithmError("it broke")
 
-    monkeypatch.setattr(learner, "update", fail)
+    after_step_one(trainer, monkeypatch, fail)
     with pytest.raises(AlgorithmError, match="it broke"):
         asyncio.run(trainer.fit())
     assert "step_000001 could not be written (No space left on device)" in trainer.listener.said[-1]
+
+
+def interrupted_cell(work: Coroutine[Any, Any, Any]) -> None:
+    """It is run as in a notebook, where a loop runs already, and is to end by an interruption."""
+
+    async def cell() -> None:
+        run_async(work)
+
+    loop = asyncio.new_event_loop()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(cell())
+    finally:
+        loop.close()
 
 
 def test_an_interruption_just_after_the_end_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,18 +198,12 @@ def test_an_interruption_just_after_the_end_is_no_failure(monkeypatch: pytest.Mo
         noticed.set()
         raise KeyboardInterrupt
 
-    async def cell() -> None:
-        run_async(asyncio.sleep(0))
-
     monkeypatch.setattr(running, "bounded_runner", interrupted)
-    loop = asyncio.new_event_loop()
     before = signal.signal(signal.SIGINT, notice)
     try:
-        with pytest.raises(KeyboardInterrupt):
-            loop.run_until_complete(cell())
+        interrupted_cell(asyncio.sleep(0))
     finally:
         signal.signal(signal.SIGINT, before)
-        loop.close()
 
 
 def test_in_a_notebook_a_signal_that_another_thread_gets_ends_the_run() -> None:
@@ -214,13 +219,5 @@ def test_in_a_notebook_a_signal_that_another_thread_gets_ends_the_run() -> None:
             ended.append("by the interruption")
             raise
 
-    async def cell() -> None:
-        run_async(work())
-
-    loop = asyncio.new_event_loop()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            loop.run_until_complete(cell())
-    finally:
-        loop.close()
+    interrupted_cell(work())
     assert ended == ["by the interruption"]

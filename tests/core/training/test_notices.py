@@ -7,16 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import small_run
 from small_run import Notes, overrides
 
-from agent_r1_core import train
-from agent_r1_core.contracts.tracker import RunInfo, Tracker
-from agent_r1_core.errors import ComponentLoadError, EpisodeError
+from agent_r1_core import CallRecord, ComponentLoadError, EndStatus, EpisodeError, RunInfo, Tracker, Trajectory, train
 from agent_r1_core.metrics.catalogue import Catalogue
 from agent_r1_core.rollout import RolloutResult
 from agent_r1_core.testing import make_task, make_trajectory, tiny_model_folder
 from agent_r1_core.training.notices import StepNotes, Trackers
-from agent_r1_core.trajectory import CallRecord, EndStatus, Trajectory
 
 
 def failed(sample: int, reason: str) -> Trajectory:
@@ -85,33 +83,31 @@ class Broken(Recorder):
         raise OSError("disk full")
 
 
-def test_a_broken_tracker_is_reported_once_and_the_others_go_on() -> None:
+class Missing(Tracker):
+    def open(self, run: RunInfo) -> None:
+        raise ComponentLoadError("tracker missing needs a package; install it")
+
+
+def test_a_broken_tracker_is_reported_once_and_the_others_go_on_but_one_that_is_missing_stops_the_run() -> None:
     broken, recorder, reports = Broken(), Recorder(), list[str]()
     trackers = Trackers([broken, recorder], reports.append)
-    trackers.open(RUN)
+    trackers.open(RunInfo("run", "nowhere", {}))
     trackers.log(1, {"loss": 1.0}, [])
     trackers.log(2, {"loss": 0.5}, [])
     trackers.close()
     assert [step for step, _ in recorder.seen] == [1, 2]
     assert [step for step, _ in broken.seen] == [1]
-    assert len(reports) == 1
-    assert "disk full" in reports[0]
-
-
-def test_a_tracker_that_cannot_be_used_here_stops_the_run_before_it_begins() -> None:
-    class Missing(Tracker):
-        def open(self, run: RunInfo) -> None:
-            raise ComponentLoadError("tracker missing needs a package; install it")
-
+    (report,) = reports
+    assert "disk full" in report
     with pytest.raises(ComponentLoadError, match="install it"):
-        Trackers([Missing()], print).open(RUN)
+        Trackers([Missing()], print).open(RunInfo("run", "nowhere", {}))
 
 
 PLUGIN = '''
 """A tool that records how long its answers are, and an algorithm that reports something without a word."""
 from dataclasses import replace
 
-from agent_r1_core import AlgorithmSpec, Metric, RewardFn, RewardSpec, ToolSpec, hookimpl, tool
+from agent_r1_core import AlgorithmSpec, Metric, ToolSpec, hookimpl, tool
 from agent_r1_grpo.grpo import GRPO
 
 AGENT_R1_PLUGIN_API = 1
@@ -136,15 +132,6 @@ class Chatty(GRPO):
         return replace(super().advantages(batch), metrics={"declared": 1.0, "secret": 2.0}, warnings=("beware",))
 
 
-class Length(RewardFn):
-    """Varies."""
-
-    range = (0.0, 1e6)
-
-    def score(self, trajectory):
-        return float(trajectory.action_tokens)
-
-
 @hookimpl
 def register_tools():
     return [ToolSpec("echo", ":echo", "echoes")]
@@ -154,27 +141,19 @@ def register_tools():
 def register_algorithms():
     return [AlgorithmSpec("chatty", ":Chatty", "reports")]
 
-
-@hookimpl
-def register_rewards():
-    return [RewardSpec("length", ":Length", "tokens")]
 '''
 
 
 @pytest.mark.parametrize("algorithm", ["chatty", "ppo"])
 def test_every_metric_of_a_run_is_declared_or_named(tmp_path: Path, algorithm: str) -> None:
-    plugin, notes = tmp_path / "chatty.py", Notes()
+    plugin, notes, chatty = tmp_path / "chatty.py", Notes(), algorithm == "chatty"
     plugin.write_text(PLUGIN)
     tiny_model_folder(tmp_path / "model")
-    own = {"tools": "[echo]", "rewards": "[length]", "checkpoint__best": "eval/reward/length"}
-    keys = overrides(tmp_path, 2, algorithm=algorithm, **own)
-    run = train("default", keys, plugins=[plugin], listener=notes)
-    told = [note for note in notes.said if "not declared" in note]
-    assert [note.partition(" are ")[0] for note in told] == (
-        ["the metrics update/secret"] if algorithm == "chatty" else []
-    )
-    warned = [note for note in notes.said if "beware" in note]
-    assert warned == (["step 1: beware"] if algorithm == "chatty" else [])
+    keys = overrides(tmp_path, 2, algorithm=algorithm, tools="[echo]")
+    run = train("default", keys, plugins=[small_run.PLUGIN, plugin], listener=notes)
+    told = [note.partition(" are ")[0] for note in notes.said if "not declared" in note]
+    assert told == ["the metrics update/secret"] * chatty
+    assert [note for note in notes.said if "beware" in note] == ["step 1: beware"] * chatty
     catalogue = {entry["name"]: entry for entry in json.loads((run.path / "metric_catalogue.json").read_text())}
     assert catalogue["tools/echo/letters"]["meaning"] == "letters of an answer"
-    assert ("update/declared" in catalogue) == (algorithm == "chatty")
+    assert ("update/declared" in catalogue) == chatty

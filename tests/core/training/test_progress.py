@@ -68,12 +68,7 @@ def test_the_line_says_how_long_it_will_take_and_what_takes_long() -> None:
         assert "tiny" not in screen(stream.getvalue())[-1]
 
 
-def test_nothing_is_shown_where_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stderr", io.StringIO())
-    assert isinstance(default_listener(), Silence)
-
-
-def test_a_terminal_and_a_notebook_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_and_a_notebook_are_watched_and_nothing_is_shown_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -82,9 +77,8 @@ def test_a_terminal_and_a_notebook_are_watched(monkeypatch: pytest.MonkeyPatch) 
         """As a notebook's kernel has it."""
 
     OutStream.__module__ = "ipykernel.iostream"
-    monkeypatch.setenv("TERM", "xterm")
-    assert is_watched(Terminal())
-    assert is_watched(OutStream())
-    assert not is_watched(io.StringIO())
-    monkeypatch.setenv("TERM", "dumb")
-    assert not is_watched(Terminal())
+    for terminal, watched in (("xterm", [True, True, False]), ("dumb", [False, True, False])):
+        monkeypatch.setenv("TERM", terminal)
+        assert [is_watched(stream()) for stream in (Terminal, OutStream, io.StringIO)] == watched
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    assert isinstance(default_listener(), Silence)

@@ -13,8 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from agent_r1_core import train
-from agent_r1_core.runs.run import Run
+from agent_r1_core import Run, train
 from agent_r1_core.testing import tiny_model_folder
 
 WITNESS = '''
@@ -64,17 +63,14 @@ class Brief(RewardFn):
 
 
 class Digits(RewardFn):
-    scope = "turn"
+    scope, counts = "turn", str.isdigit
 
     def score_turn(self, turn, trajectory):
-        return sum(letter.isdigit() for letter in turn.text) / max(1, len(turn.text))
+        return sum(type(self).counts(letter) for letter in turn.text) / max(1, len(turn.text))
 
 
-class Ascii(RewardFn):
-    scope = "turn"
-
-    def score_turn(self, turn, trajectory):
-        return sum(letter.isascii() for letter in turn.text) / max(1, len(turn.text))
+class Ascii(Digits):
+    counts = str.isascii
 
 
 @hookimpl
@@ -98,12 +94,6 @@ COMMON = {
     "env": "{name: paying, max_turns: 2, max_tokens: 230, system_prompt: ''}",
     "rewards": "[{name: brief}, {name: digits, weight: -0.5}, {name: ascii, weight: 0.125}, {name: vowels, weight: 3}]",
     "engine": "{name: watched, temperature: 0.7, max_new_tokens: 5}",
-    "training.samples_per_task": 2,
-}
-SMALL: dict[str, Any] = {
-    "tasks": "{train: {name: arithmetic, size: 3}, eval: {name: arithmetic, split: eval, size: 1}}",
-    "training__steps": 1,
-    "evaluation": "{every: 0, at_start: false}",
 }
 
 
@@ -142,14 +132,8 @@ def held_out(tmp_path_factory: pytest.TempPathFactory) -> Watched:
     return watch(
         tmp_path_factory.mktemp("held-out"),
         tasks="{train: {name: arithmetic, size: 29}, eval: null}",
-        training__steps=4,
-        training__tasks_per_step=3,
-        training__shuffle="false",
-        training__epochs=2,
-        training__minibatches=3,
-        training__lr=1e-3,
-        training__warmup_steps=2,
-        training__schedule="linear",
+        training="{steps: 4, tasks_per_step: 3, samples_per_task: 2, shuffle: false, epochs: 2, minibatches: 3, "
+        "lr: 0.001, warmup_steps: 2, schedule: linear}",
         evaluation="{every: 2, size: 2, greedy: true}",
         checkpoint="{every: 1, keep: 9, best: null}",
     )
@@ -161,10 +145,7 @@ def separate(tmp_path_factory: pytest.TempPathFactory) -> Watched:
     return watch(
         tmp_path_factory.mktemp("separate"),
         tasks="{train: {name: arithmetic, size: 4}, eval: {name: arithmetic, split: eval, size: 6}}",
-        training__steps=5,
-        training__tasks_per_step=4,
-        training__lr=3e-3,
-        training__schedule="cosine",
+        training="{steps: 5, tasks_per_step: 4, samples_per_task: 2, lr: 0.003, schedule: cosine}",
         evaluation="{every: 3, size: 5, greedy: false, at_start: false, at_end: false}",
         checkpoint="{every: 1, keep: 1, best: eval/reward/vowels}",
     )
@@ -178,7 +159,9 @@ def weights(folder: Path) -> torch.Tensor:
     return torch.cat([value.double().flatten() for _, value in sorted(load_file(folder / "model.safetensors").items())])
 
 
-def test_a_task_that_is_held_out_is_evaluated_and_never_trained_on(held_out: Watched) -> None:
+def test_steps_play_so_many_tasks_so_often_in_the_order_asked_for_and_never_one_that_is_held_out(
+    held_out: Watched, separate: Watched
+) -> None:
     """The log holds the evaluation before the first step, two steps, an evaluation, two more steps and the last one."""
     evaluations = [held_out.played[start : start + 2] for start in (0, 2 + 12, 2 + 12 + 2 + 12)]
     assert len(held_out.played) == 3 * 2 + 4 * 6
@@ -187,11 +170,6 @@ def test_a_task_that_is_held_out_is_evaluated_and_never_trained_on(held_out: Wat
     assert all(sorted(evaluation) == sorted(evaluations[0]) for evaluation in evaluations)
     assert len(set(evaluations[0])) == 2
     assert not trained & set(evaluations[0])
-
-
-def test_a_step_plays_so_many_tasks_so_often_in_the_order_that_was_asked_for(
-    held_out: Watched, separate: Watched
-) -> None:
     steps = [Counter(tasks_of(held_out.run, step)) for step in range(1, 5)]
     assert all(len(step) == 3 and set(step.values()) == {2} for step in steps)
     orders = [tasks_of(separate.run, step)[::2] for step in range(1, 6)]
@@ -199,33 +177,27 @@ def test_a_step_plays_so_many_tasks_so_often_in_the_order_that_was_asked_for(
     assert len({tuple(sorted(order)) for order in orders}) == 1
 
 
-def test_evaluations_come_when_they_are_asked_for_and_are_as_large(held_out: Watched, separate: Watched) -> None:
+def test_evaluations_come_when_they_are_asked_for_are_as_large_and_greedy_or_sampled(
+    held_out: Watched, separate: Watched
+) -> None:
+    """Training is sampled."""
     assert [result["n"] for result in held_out.run.evaluations().values()] == [2, 2, 2]
     assert [result["n"] for result in separate.run.evaluations().values()] == [5]
-    evaluated = {step for step, line in enumerate(held_out.run.metrics(), 1) if "eval/n" in line}
-    assert evaluated == {2, 4}
-    assert [line["step"] for line in separate.run.metrics() if "eval/n" in line] == [3]
-
-
-def test_evaluations_are_greedy_or_sampled_and_training_is_sampled(held_out: Watched, separate: Watched) -> None:
+    for watched, steps in ((held_out, [2, 4]), (separate, [3])):
+        assert [line["step"] for line in watched.run.metrics() if "eval/n" in line] == steps
+        assert max(line["logprob_gap"] for line in watched.run.metrics()) < 1e-4  # the learner's temperature, too
     temperatures = [request["temperature"] for request in held_out.requests]
     assert set(temperatures) == {0.0, 0.7}
     assert temperatures[0] == temperatures[-1] == 0.0
     assert {request["temperature"] for request in separate.requests} == {0.7}
-    for watched in (held_out, separate):
-        assert max(line["logprob_gap"] for line in watched.run.metrics()) < 1e-4  # the learner's temperature, too
 
 
-def test_episodes_keep_to_their_budgets(held_out: Watched) -> None:
+def test_episodes_keep_to_their_budgets_and_rewards_meet_with_their_weights(held_out: Watched) -> None:
+    """Two process rewards and the environment's own in one turn, two outcomes; records are unweighted."""
     trajectories = [one for step in range(1, 5) for one in held_out.run.read_trajectories(step)]
     tokens = [turn.tokens for trajectory in trajectories for turn in trajectory.turns]
     assert max(tokens) == 5 == max(request["new_tokens"] for request in held_out.requests)
     assert {len(t.turns) for t in trajectories if t.reason == "max_turns"} == {2}
-
-
-def test_rewards_meet_with_their_weights(held_out: Watched) -> None:
-    """Two process rewards and the environment's own in one turn, two outcomes; records are unweighted."""
-    trajectories = [one for step in range(1, 5) for one in held_out.run.read_trajectories(step)]
     assert any(trajectory.rewards["vowels"] for trajectory in trajectories)
     for trajectory in trajectories:
         for turn in trajectory.turns:
@@ -236,26 +208,20 @@ def test_rewards_meet_with_their_weights(held_out: Watched) -> None:
             letters = turn.text or "."
             assert turn.rewards["ascii"] == pytest.approx(sum(one.isascii() for one in letters) / len(letters))
         assert trajectory.reward == pytest.approx(3 * trajectory.rewards["vowels"] + trajectory.rewards["brief"])
-    metrics = held_out.run.metrics()[0]
     returns = [trajectory.total_reward for trajectory in held_out.run.read_trajectories(1)]
-    assert metrics["reward/mean"] == pytest.approx(sum(returns) / len(returns))
+    assert held_out.run.metrics()[0]["reward/mean"] == pytest.approx(sum(returns) / len(returns))
 
 
-def test_every_step_has_its_learning_rate(held_out: Watched, separate: Watched) -> None:
+def test_every_step_has_its_learning_rate_and_so_many_checkpoints_are_kept_and_the_best(
+    held_out: Watched, separate: Watched
+) -> None:
     assert [line["update/steps"] for line in held_out.run.metrics()] == [6.0] * 4
     assert [line["update/lr"] for line in held_out.run.metrics()] == pytest.approx([0.5e-3, 1e-3, 1e-3, 0.5e-3])
     cosine = [3e-3 * factor for factor in (1.0, 0.904508, 0.654508, 0.345492, 0.095492)]
     assert [line["update/lr"] for line in separate.run.metrics()] == pytest.approx(cosine, rel=1e-4)
-
-
-def test_so_many_checkpoints_are_kept_and_the_best(held_out: Watched, separate: Watched) -> None:
-    assert kept(held_out.run) == [1, 2, 3, 4]
-    assert kept(separate.run) == [3, 5]  # the third step alone was evaluated
+    kept = [[one.step for one in watched.run.checkpoints.all()] for watched in (held_out, separate)]
+    assert kept == [[1, 2, 3, 4], [3, 5]], "the third step alone was evaluated"
     assert torch.equal(weights(separate.run.model), weights(separate.run.path / "checkpoints" / "step_000005/policy"))
-
-
-def kept(run: Run) -> list[int]:
-    return sorted(int(folder.name[5:]) for folder in (run.path / "checkpoints").glob("step_*"))
 
 
 @pytest.mark.parametrize("retries", [0, 2])
@@ -264,7 +230,12 @@ def test_an_episode_that_fails_is_started_again_so_often(
 ) -> None:
     first, *_ = held_out.run.read_trajectories(1)
     monkeypatch.setenv("BROKEN", str(first.task.prompt))
-    watched = watch(tmp_path, **SMALL, training__max_retries=retries)
+    watched = watch(
+        tmp_path,
+        tasks="{train: {name: arithmetic, size: 3}, eval: {name: arithmetic, split: eval, size: 1}}",
+        training=f"{{steps: 1, samples_per_task: 2, max_retries: {retries}}}",
+        evaluation="{every: 0, at_start: false}",
+    )
     attempts = [line["attempt"] for line in watched.lines if line.get("task") == first.task.id]
     assert sorted(attempts) == sorted(list(range(1, retries + 2)) * 2)
     assert first.task.id not in tasks_of(watched.run, 1)

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 import small_run
 
-from agent_r1_core import train
+from agent_r1_core import Run, train
 from agent_r1_core.errors import AgentR1Error, RunError
-from agent_r1_core.runs.run import Run
 
 STEPS = 2
 
@@ -68,8 +67,7 @@ def test_from_the_start_over_an_interruption_to_the_end(noise: Path, tmp_path: P
 def test_a_resume_after_a_kill_records_it_and_says_what_is_repeated(noise: Path, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         train("default", keys(noise, tmp_path), listener=Notes(1, "is interrupted"))
-    run = Run.open(tmp_path / "run")
-    events = run.path / "events.jsonl"
+    run, events = Run.open(tmp_path / "run"), tmp_path / "run" / "events.jsonl"
     lines = [line for line in events.read_bytes().splitlines(keepends=True) if b'"interrupted"' not in line]
     events.write_bytes(b"".join(lines))
     shutil.rmtree(run.path / "checkpoints")

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from small_run import overrides
 
-from agent_r1_core import train
+from agent_r1_core import EndStatus, Run, train
 from agent_r1_core.errors import RunError
 from agent_r1_core.evaluation.evaluator import EvaluationPlan
 from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.plugins.trust import Trust
-from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.training.api import evaluate, resolve
-from agent_r1_core.trajectory import EndStatus
 
 REWARD = '''
 """Pays for vowels, and breaks on the second sample of a task."""
@@ -97,17 +96,12 @@ def test_an_evaluation_keeps_the_first_episodes_of_each_set(run: Run) -> None:
         for set_name, kept in (("sums", 3), ("more", 2)):
             played = run.read_evaluation_trajectories(name, set_name)
             assert len(played) == kept
-            scores = [row["reward"] for row in _lines(run, name, set_name)[:kept]]
-            assert [one.total_reward for one in played] == scores
+            records = ResultFile.open(run.path / "evaluations" / f"{name}.json").sets()[set_name]
+            assert [one.total_reward for one in played] == [one.total for one in records[:kept]]
             file = run.evaluation_trajectories_file(name, set_name)
             assert pq.read_table(file)["step"].to_pylist() == [step] * kept
     with pytest.raises(RunError, match="keeps no episodes token by token of the set odd; it has sums, more; evaluate"):
         run.read_evaluation_trajectories("step_000001", "odd")
-
-
-def _lines(run: Run, name: str, set_name: str) -> list[dict[str, float]]:
-    episodes = ResultFile.open(run.path / "evaluations" / f"{name}.json").sets()[set_name]
-    return [{"reward": one.total} for one in episodes]
 
 
 @pytest.mark.slow
@@ -150,11 +144,8 @@ def test_an_evaluation_of_its_own_keeps_them_likewise(home: Path, run: Run, wher
     tasks = "{name: arithmetic, split: eval, size: 4}"
     given = keys(home, f"eval-{where}", tasks__eval=tasks, model__name=model)
     given = [key for key in given if not key.startswith(("algorithm=", "training.", "checkpoint=", "evaluation"))]
-    if where == "run":
-        resolved = resolve(run.path, given, training=False, trust=Trust(named=True))
-    else:
-        resolved = resolve("default", given, training=False, plugins=[home / "vowels.py"])
-    plan = EvaluationPlan(resolved)
+    own: dict[str, Any] = {"trust": Trust(named=True)} if where == "run" else {"plugins": [home / "vowels.py"]}
+    plan = EvaluationPlan(resolve(run.path if where == "run" else "default", given, training=False, **own))
     listener = Counting()
     _, path = evaluate(plan, listener)
     assert listener.heard == [(done, 4, "evaluation") for done in (1, 2, 3, 4)]

@@ -27,40 +27,32 @@ from agent_r1_core.training.resume import (
 )
 
 
-def test_an_option_that_the_runs_record_lacks_counts_only_where_it_is_set(tmp_path: Path) -> None:
-    resolved = load_config("default")
-    record = resolved.dump()
-    del record["training"]["adam_eps"], record["algorithm"]["entropy_coef"]
-    with Run.create(tmp_path, "older", record, resolved.registry.to_json()) as run:
-        check_resumable(run, resolved, force=False)
-        with pytest.raises(RunError, match=r"other values of training\.adam_eps;"):
-            check_resumable(run, load_config("default", ["training.adam_eps=1e-6"]), force=False)
-        with pytest.raises(RunError, match=r"other values of training\.lr;"):
-            check_resumable(run, load_config("default", ["training.lr=1e-6"]), force=False)
-        run.checkpoints.save(3, lambda folder: None)
-        check_resumable(run, load_config("default", ["training.steps=3"]), force=False)
-        with pytest.raises(RunError, match=r"has done 3 steps, and training\.steps=2 asks for fewer; give at least 3"):
-            check_resumable(run, load_config("default", ["training.steps=2"]), force=False)
+def test_what_a_resume_may_change(tmp_path: Path) -> None:
+    """What is recorded, and where a service is; an option that the run's record lacks counts only where it is set."""
 
-
-def test_what_is_recorded_may_change_also_of_a_run_that_recorded_nothing_of_it(tmp_path: Path) -> None:
-    resolved = load_config("default")
-    older = resolved.dump()
-    del older["recording"]
-    for name, record in (("newer", resolved.dump()), ("older", older)):
-        with Run.create(tmp_path, name, record, resolved.registry.to_json()) as run:
-            check_resumable(run, load_config("default", ["recording.learner=false"]), force=False)
-
-
-def test_a_service_may_move_but_nothing_else_of_a_tool(tmp_path: Path) -> None:
     def tool(url: str, top_k: int) -> str:
         return f"tools=[{{name: wiki_search, backend: remote, url: '{url}', top_k: {top_k}}}]"
 
     resolved = load_config("default", [tool("http://one:1", 3)])
-    with Run.create(tmp_path, "run", resolved.dump(), resolved.registry.to_json()) as run:
-        check_resumable(run, load_config("default", [tool("http://two:2", 3)]), force=False)
-        with pytest.raises(RunError, match=r"other values of tools;"):
-            check_resumable(run, load_config("default", [tool("http://two:2", 4)]), force=False)
+    older, one, two = resolved.dump(), tool("http://one:1", 3), tool("http://two:2", 3)
+    del older["training"]["adam_eps"], older["algorithm"]["entropy_coef"], older["recording"]
+    for name, record in (("newer", resolved.dump()), ("older", older)):
+        with Run.create(tmp_path, name, record, resolved.registry.to_json()) as run:
+            for keys in ([one], [two], [one, "recording.learner=false"]):
+                check_resumable(run, load_config("default", keys), force=False)
+            for keys, changed in (
+                ([one, "training.adam_eps=1e-6"], r"training\.adam_eps"),
+                ([one, "training.lr=1e-6"], r"training\.lr"),
+                ([tool("http://two:2", 4)], "tools"),
+            ):
+                with pytest.raises(RunError, match=rf"other values of {changed};"):
+                    check_resumable(run, load_config("default", keys), force=False)
+            run.checkpoints.save(3, lambda folder: None)
+            check_resumable(run, load_config("default", [one, "training.steps=3"]), force=False)
+            with pytest.raises(
+                RunError, match=r"has done 3 steps, and training\.steps=2 asks for fewer; give at least 3"
+            ):
+                check_resumable(run, load_config("default", [one, "training.steps=2"]), force=False)
 
 
 @pytest.mark.parametrize("name", ["2024/7", "null/1e3", "a: b/x"])
@@ -73,29 +65,23 @@ def test_a_path_that_looks_like_a_number_is_a_path(tmp_path: Path, monkeypatch: 
     assert (settings.dir, settings.name) == (home, last)
 
 
-@pytest.mark.parametrize("key", ["threads", "model.dtype", "model.device"])
-def test_a_record_without_a_choice_of_hardware_is_damaged(tmp_path: Path, key: str) -> None:
-    record: dict[str, Any] = {"threads": 1, "model": {"dtype": "float32", "device": "cpu"}}
-    section, _, option = key.rpartition(".")
-    del (record[section] if section else record)[option]
-    with Run.create(tmp_path, "run", record, []) as run, pytest.raises(RunError, match=f"names no {key}; restore"):
-        hardware_choices(run)
-
-
 PLUGIN = {"name": "p", "distribution": None, "version": None, "value": "p.py", "status": "ok", "file_hash": None}
 
 
-@pytest.mark.parametrize("wrong", [{"components": [{"kind": "tool", "name": 3}]}, {"components": {}}, {"version": 1}])
-def test_a_damaged_record_of_plugins_is_named(tmp_path: Path, wrong: dict[str, Any]) -> None:
+def test_a_damaged_record_of_hardware_or_plugins_is_named_and_no_pipe_is_read(tmp_path: Path) -> None:
+    for key in ("threads", "model.dtype", "model.device"):
+        lacking: dict[str, Any] = {"threads": 1, "model": {"dtype": "float32", "device": "cpu"}}
+        section, _, option = key.rpartition(".")
+        del (lacking[section] if section else lacking)[option]
+        with Run.create(tmp_path, None, lacking, []) as run, pytest.raises(RunError, match=f"names no {key}; restore"):
+            hardware_choices(run)
     record = {**PLUGIN, "components": [{"kind": "tool", "name": "x"}]}
     with Run.create(tmp_path, "run", {}, [record]) as run:
         assert recorded_plugins(run.path) == [record]
-    (run.path / "plugins.json").write_text(json.dumps([record | wrong]))
-    with pytest.raises(RunError, match=r"plugins\.json is damaged"):
-        recorded_plugins(run.path)
-
-
-def test_a_plugin_file_that_is_a_pipe_is_not_read(tmp_path: Path) -> None:
+    for wrong in ({"components": [{"kind": "tool", "name": 3}]}, {"components": {}}, {"version": 1}):
+        (run.path / "plugins.json").write_text(json.dumps([record | wrong]))
+        with pytest.raises(RunError, match=r"plugins\.json is damaged"):
+            recorded_plugins(run.path)
     os.mkfifo(tmp_path / "pipe.py")
     check_plugin_files([{**PLUGIN, "value": str(tmp_path / "pipe.py"), "file_hash": "0"}])
 
@@ -132,46 +118,37 @@ def chosen(run: Run) -> tuple[int, list[str]]:
     return checkpoint.step, said
 
 
-def test_a_whole_run_goes_on_from_its_newest_checkpoint_without_a_word(run: Run) -> None:
+def test_a_whole_run_goes_on_from_its_newest_checkpoint_without_a_word_and_metrics_that_end_early_are_repeated(
+    run: Run,
+) -> None:
+    """From the checkpoint before; what only an old one could repeat is told instead."""
     assert chosen(run) == (6, [])
-    (run.path / "trajectories" / "step_000007.parquet").touch()  # a kill between the file and its line
+    later = run.path / "trajectories" / "step_000007.parquet"
+    later.touch()  # a kill between the file and its line
     assert chosen(run) == (6, [])
-
-
-def test_metrics_that_end_early_are_written_again_from_the_checkpoint_before(run: Run) -> None:
+    later.unlink()
     rewrite_metrics(run, [1, 2, 3, 4, 5])
-    step, said = chosen(run)
-    assert step == 4
-    assert said == [
-        "metrics.jsonl ends with step 5, before step_000006: the run goes on from step_000004 and repeats what has no "
-        "record"
-    ]
-
-
-def test_what_only_an_old_checkpoint_could_repeat_is_told_instead(run: Run) -> None:
-    rewrite_metrics(run, [1, 2, 3, 4, 5])
+    told = "metrics.jsonl ends with step 5, before step_000006: the run goes on from step_000004 and repeats what"
+    assert chosen(run) == (4, [f"{told} has no record"])
     assert run.checkpoints.at(4).path.rename(run.path / "elsewhere").is_dir()
-    assert chosen(run) == (
-        6,
-        ["metrics.jsonl has no line of step 6, and nothing can bring it back: the run goes on without"],
-    )
+    lost = "metrics.jsonl has no line of step 6, and nothing can bring it back: the run goes on without"
+    assert chosen(run) == (6, [lost])
 
 
 def test_lines_and_files_that_are_doubled_missing_or_surplus_are_named(run: Run) -> None:
     rewrite_metrics(run, [1, 1, 4, 5, 6])
-    for step in (2, 3, 5):
-        (run.path / "trajectories" / f"step_{step:06d}.parquet").unlink()
-    for step in (8, 9):
-        (run.path / "trajectories" / f"step_{step:06d}.parquet").touch()
-    assert chosen(run) == (
-        6,
-        [
-            "metrics.jsonl has several lines of step 1: the last one of each counts",
-            "metrics.jsonl has no line of step 2 to 3, and nothing can bring it back: the run goes on without",
-            "trajectories/ has no file of step 2 to 3, 5, and nothing can bring it back: the run goes on without",
-            "trajectories/ has files of step 8 to 9 without lines in metrics.jsonl: they are deleted",
-        ],
-    )
+    files = {step: run.path / "trajectories" / f"step_{step:06d}.parquet" for step in range(10)}
+    for lost, surplus in ((2, 8), (3, 9), (5, 9)):
+        files[lost].unlink()
+        files[surplus].touch()
+    step, said = chosen(run)
+    assert step == 6
+    assert said == [
+        "metrics.jsonl has several lines of step 1: the last one of each counts",
+        "metrics.jsonl has no line of step 2 to 3, and nothing can bring it back: the run goes on without",
+        "trajectories/ has no file of step 2 to 3, 5, and nothing can bring it back: the run goes on without",
+        "trajectories/ has files of step 8 to 9 without lines in metrics.jsonl: they are deleted",
+    ]
 
 
 @pytest.mark.parametrize("file", ["state.json", "policy/weights"])

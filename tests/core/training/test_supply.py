@@ -9,17 +9,15 @@ from typing import Any
 
 import pytest
 
+from agent_r1_core import Algorithm, EngineError, Group
 from agent_r1_core.assembly.task_order import TaskOrder
-from agent_r1_core.contracts.algorithm import Algorithm
 from agent_r1_core.contracts.training import TrainingConfig
-from agent_r1_core.errors import EngineError
 from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.rollout import OnEpisode, RolloutRequest, RolloutResult
 from agent_r1_core.testing import make_task, make_trajectory
 from agent_r1_core.training import supply as room
 from agent_r1_core.training.supply import Collected, Supply
-from agent_r1_core.trajectory import Group
 
 STEPS = 5
 TASKS = [make_task(f"task {number}") for number in range(7)]
@@ -53,24 +51,19 @@ class Shown(Silence):
     """Remembers which episodes were shown."""
 
     def __init__(self) -> None:
-        self.episodes_shown: list[int] = []
+        self.counts: list[int] = []
 
     def episodes(self, done: int, total: int, of: str) -> None:
-        self.episodes_shown.append(done)
+        self.counts.append(done)
 
 
 def supply(k: int, rollouts: Rollouts, listener: Any = None, extra_rollouts: int = 0) -> Supply:
     """A supply over these rollouts, with an algorithm that keeps every group and always asks for one more."""
     step = {"tasks_per_step": 2, "samples_per_task": 1, "extra_rollouts": extra_rollouts}
-    settings = TrainingConfig(steps=STEPS, max_staleness=k, **step)
-    selection = SimpleNamespace(
-        filter=lambda groups: groups,
-        filter_metrics=lambda groups, kept: {},
-        more_tasks=lambda groups, tasks: 1,
-        algorithm=Algorithm(),
-    )
+    keeping = {"filter": lambda groups: groups, "filter_metrics": lambda groups, kept: {}}
+    selection: Any = SimpleNamespace(**keeping, more_tasks=lambda groups, tasks: 1, algorithm=Algorithm())
     assembly: Any = SimpleNamespace(
-        config=SimpleNamespace(training=settings),
+        config=SimpleNamespace(training=TrainingConfig(steps=STEPS, max_staleness=k, **step)),
         train=SimpleNamespace(tasks=TASKS),
         rollouts=rollouts,
         tokenizer=SimpleNamespace(decode=str),
@@ -93,10 +86,14 @@ async def learn(
 
 
 @every_staleness
-async def test_exactly_the_steps_that_may_run_ahead_have_begun_before_a_step_is_learnt_from(k: int) -> None:
+async def test_exactly_the_steps_that_may_run_ahead_have_begun_and_their_tokens_are_as_old_as_allowed(k: int) -> None:
+    """Before a step is learnt from; and only without running ahead a rollout names its weights."""
     rollouts, begun = Rollouts(), dict[int, list[int | str]]()
-    await learn(supply(k, rollouts), rollouts, each=lambda step: begun.update({step: list(rollouts.requests)}))
+    found = await learn(supply(k, rollouts), rollouts, each=lambda step: begun.update({step: list(rollouts.requests)}))
     assert begun == {step: list(range(1, min(step + k, STEPS) + 1)) for step in range(1, STEPS + 1)}
+    assert [one.metrics[metric.ROLLOUT_STALENESS_MAX] for one in found] == [min(step, k) for step in range(STEPS)]
+    named = list(range(STEPS)) if k == 0 else [None] * STEPS
+    assert [request.version for request in rollouts.requests.values()] == named
 
 
 @pytest.mark.parametrize(("k", "extras"), [(0, 3), (1, 0)])
@@ -109,31 +106,24 @@ async def test_an_algorithm_may_ask_for_more_tasks_within_a_step_up_to_a_bound(k
     assert len(rollouts.requests) == STEPS * (1 + extras)
 
 
-async def test_only_without_running_ahead_a_rollout_names_its_weights() -> None:
-    for k, asked in ((0, [0, 1, 2, 3, 4]), (2, [None] * STEPS)):
-        rollouts = Rollouts()
-        await learn(supply(k, rollouts), rollouts)
-        assert [request.version for request in rollouts.requests.values()] == asked
-
-
-@every_staleness
-async def test_the_oldest_tokens_are_as_old_as_is_allowed(k: int) -> None:
-    rollouts = Rollouts()
-    found = await learn(supply(k, rollouts), rollouts)
-    assert [one.metrics[metric.ROLLOUT_STALENESS_MAX] for one in found] == [min(step, k) for step in range(STEPS)]
-
-
-async def test_an_age_is_that_of_a_token_not_of_an_episode() -> None:
+async def test_an_age_is_that_of_a_token_and_episodes_that_end_ahead_of_their_step_are_shown_when_it_comes() -> None:
     rollouts = Rollouts()
     rollouts.versions = lambda: ((0, 1), (1, 1))  # the weights change within every action
     _, second = await learn(supply(1, rollouts), rollouts, last=2)
     assert second.metrics == {metric.ROLLOUT_STALENESS: 0.5, metric.ROLLOUT_STALENESS_MAX: 1.0}
+    shown, counts, rollouts = Shown(), list[list[int]](), Rollouts()
+
+    def look(step: int) -> None:
+        counts.append(shown.counts.copy())
+        shown.counts.clear()
+
+    await learn(supply(2, rollouts, listener=shown), rollouts, each=look)
+    assert counts == [[1, 2]] * STEPS
 
 
 @pytest.mark.parametrize("k", [1, 2])
 async def test_tokens_that_are_older_than_allowed_are_refused(k: int) -> None:
-    rollouts = Rollouts()
-    own = supply(k, rollouts)
+    own = supply(k, Rollouts())
     for step in range(1, k + 2):
         await own.take(step)  # and nobody serves what they made
     with pytest.raises(EngineError, match=rf"step {k + 2} got tokens that are {k + 1} versions old, .* is {k};"):
@@ -152,31 +142,9 @@ async def test_an_interruption_waits_for_nothing_that_is_ahead(k: int) -> None:
     await own.close()
 
 
-async def test_episodes_that_end_ahead_of_their_step_are_shown_when_it_comes() -> None:
-    shown, counts = Shown(), list[list[int]]()
-    rollouts = Rollouts()
-
-    def look(step: int) -> None:
-        counts.append(shown.episodes_shown)
-        shown.episodes_shown = []
-
-    await learn(supply(2, rollouts, listener=shown), rollouts, each=look)
-    assert counts == [[1, 2]] * STEPS
-
-
-class Clock:
-    """Seconds that pass when told."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def perf_counter(self) -> float:
-        return self.now
-
-
 async def test_a_step_is_idle_while_no_episode_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, rollouts, found = Clock(), Rollouts(), list[float]()
-    monkeypatch.setattr(room, "time", clock)
+    clock, rollouts, found = SimpleNamespace(now=100.0), Rollouts(), list[float]()
+    monkeypatch.setattr(room, "time", SimpleNamespace(perf_counter=lambda: clock.now))
     rollouts.shut[2] = asyncio.Event()
 
     def look(step: int) -> None:

@@ -18,22 +18,23 @@ def make(folder: Path, name: str) -> Path:
 
 
 def test_runs_are_found_however_deep_and_named_by_their_folder(tmp_path: Path) -> None:
+    """Or not at all; a name that is not UTF-8 has an id that is."""
+    (tmp_path / "notes.txt").write_text("none")
+    assert FoundRuns([tmp_path]).all() == {}
+    for place in ("notes.txt", "nowhere"):
+        with pytest.raises(RunError, match="give a run or a folder with runs"):
+            FoundRuns([tmp_path / place])
     one, two = make(tmp_path, "one"), make(tmp_path / "table" / "seed", "two")
     make(two / "model_files", "inside")  # a run holds no runs
     make(tmp_path, "hidden").rename(tmp_path / ".old-one")
-    (tmp_path / "notes.txt").write_text("none")
     assert FoundRuns([tmp_path]).all() == {"one": one, "two": two}
     assert (tmp_path / ".old-one").is_dir(), "looking puts back no run that is being replaced"
     assert FoundRuns([one, two / "config.yaml", one]).all() == {"one": one, "two": two}
     deep = make(tmp_path.joinpath(*"abcde"), "deep")
     make(tmp_path.joinpath(*"abcdef"), "deeper")
-    assert FoundRuns([tmp_path]).all() == {"deep": deep, "one": one, "two": two}
-
-
-def test_a_folder_whose_name_is_not_utf_8_has_an_id_that_is(tmp_path: Path) -> None:
-    path = make(tmp_path, "run").rename(tmp_path / os.fsdecode(b"\xc3\xa9-\xff"))
-    assert FoundRuns([tmp_path]).all() == {"é-\\xff": path}
-    assert FoundRuns([tmp_path]).path("é-\\xff") == path
+    odd = make(tmp_path, "run").rename(tmp_path / os.fsdecode(b"\xc3\xa9-\xff"))
+    assert FoundRuns([tmp_path]).all() == {"deep": deep, "one": one, "two": two, "é-\\xff": odd}
+    assert FoundRuns([tmp_path]).path("é-\\xff") == odd
 
 
 def test_runs_of_one_name_have_longer_ids_and_the_short_one_says_which(tmp_path: Path) -> None:
@@ -70,11 +71,3 @@ def test_links_lead_nowhere(tmp_path: Path) -> None:
     assert found.all() == {"run": run}
     (tmp_path / "link").symlink_to(outside)
     assert FoundRuns([tmp_path / "link"]).all() == {"secret": outside}
-
-
-def test_a_place_without_runs_is_refused_when_it_is_no_folder(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    assert FoundRuns([tmp_path]).all() == {}
-    for place in ("file", "nowhere"):
-        with pytest.raises(RunError, match="give a run or a folder with runs"):
-            FoundRuns([tmp_path / place])

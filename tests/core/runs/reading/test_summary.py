@@ -15,11 +15,8 @@ from agent_r1_core.runs.run import Run
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.testing.trajectories import make_trajectory
 
-CONFIG = {
-    "model": {"name": "tiny"},
-    "algorithm": {"name": "grpo"},
-    "training": {"steps": 200},
-    "checkpoint": {"best": "eval/exact_match"},
+CONFIG = {"model": {"name": "tiny"}, "algorithm": {"name": "grpo"}, "training": {"steps": 200}} | {
+    "checkpoint": {"best": "eval/exact_match"}
 }
 
 
@@ -35,11 +32,14 @@ def run(tmp_path: Path) -> Run:
 
 
 def test_a_summary_says_what_the_files_say(run: Run) -> None:
+    run.write_evaluation("eval_1", {**scores(0.4), "sets": {"hard": scores(0.2)}})  # of other questions, perhaps
+    best = RunSummary.of(run).best
+    assert (best.score.mean, best.step) == (0.4, None), "there are none in training"
     run.append_metrics(1, {"reward/mean": 0.25, "time/step": 2.0})
     run.append_metrics(2, {"reward/mean": 0.5, "time/step": 3.0})
     for step, value in ((0, 0.3), (1, 0.7), (2, 0.7)):
         run.write_evaluation(f"step_{step:06d}", scores(value), step)
-    run.write_evaluation("eval_1", scores(0.9))  # of other questions, perhaps
+    run.write_evaluation("eval_1", scores(0.9))
     summary = RunSummary.of(run)
     assert (summary.name, summary.recipe, summary.algorithm, summary.model) == ("first", "search", "grpo", "tiny")
     assert (summary.step, summary.steps, summary.seconds, summary.problem) == (2, 200, 5.0, None)
@@ -89,7 +89,7 @@ def test_an_edition_lasts_as_long_as_the_steps_that_were_read(run: Run) -> None:
     assert len(set(editions)) == 4
 
 
-def test_a_line_is_read_when_it_is_whole(run: Run) -> None:
+def test_a_line_is_read_when_it_is_whole_and_a_long_curve_has_few_points_and_the_newest(run: Run) -> None:
     run.append_metrics(1, {"reward/mean": 0.1})
     reader, file = SummaryReader(run), run.path / "metrics.jsonl"
     line = json.dumps({"step": 2, "reward/mean": "NaN"}) + "\n"
@@ -99,37 +99,31 @@ def test_a_line_is_read_when_it_is_whole(run: Run) -> None:
         assert reader.read().step == 1
         opened.write(line[9:])
     assert (reader.read().step, reader.read().problem) == (2, None)
-
-
-def test_a_long_curve_has_few_points_and_ends_with_the_newest(run: Run) -> None:
-    (run.path / "metrics.jsonl").write_text(
-        "".join(json.dumps({"step": step, "reward/mean": step}) + "\n" for step in range(1, 1001))
-    )
+    lines = [json.dumps({"step": step, "reward/mean": step}) + "\n" for step in range(1, 1001)]
+    file.write_text("".join(lines))
     curve = RunSummary.of(run).curve
     assert len(curve) == POINTS
     assert (curve[0], curve[-1]) == ((1, 1.0), (1000, 1000.0))
 
 
 def test_what_is_damaged_is_named_and_the_rest_is_there(run: Run) -> None:
+    """What a configuration says in another kind is not known."""
+    odd = {"model": {"name": 3}, "algorithm": ["grpo"], "training": {"steps": "many"}, "checkpoint": {"best": 0.5}}
+    (run.path / "config.yaml").write_text(dump(odd))
+    summary = RunSummary.of(run)
+    assert (summary.model, summary.algorithm, summary.steps, summary.problem) == (None, None, None, None)
     lines = [json.dumps({"step": 1, "reward/mean": 0.5}), "{no json", json.dumps({"step": 2, "reward/mean": 0.75}), ""]
     (run.path / "metrics.jsonl").write_text("\n".join(lines))
     run.write_evaluation("step_000001", scores(0.5), 1)
     (run.path / "evaluations" / "step_000002.json").write_text("[]")
-    for step, odd in ((3, {"mean": 10**400, "n": 1}), (4, {"mean": 0.5, "n": float("inf")})):
-        run.write_evaluation(f"step_{step:06d}", {"metrics": {"exact_match": odd}}, step)
+    for step, bad in ((3, {"mean": 10**400, "n": 1}), (4, {"mean": 0.5, "n": float("inf")})):
+        run.write_evaluation(f"step_{step:06d}", {"metrics": {"exact_match": bad}}, step)
     (run.path / "config.yaml").write_text("a: [")
     summary = RunSummary.of(run)
     assert (summary.step, summary.algorithm, summary.steps) == (2, None, None)
     assert summary.best.score.mean == 0.5
     for part in ("line 2 of", "config.yaml is damaged", *(f"step_00000{step}.json is damaged" for step in (2, 3, 4))):
         assert part in summary.problem
-
-
-def test_what_a_configuration_says_in_another_kind_is_not_known(tmp_path: Path) -> None:
-    odd = {"model": {"name": 3}, "algorithm": ["grpo"], "training": {"steps": "many"}, "checkpoint": {"best": 0.5}}
-    with Run.create(tmp_path, "odd", odd, []) as run:
-        summary = RunSummary.of(run)
-    assert (summary.model, summary.algorithm, summary.steps, summary.problem) == (None, None, None, None)
 
 
 def test_damaged_lines_are_one_sentence(run: Run) -> None:
@@ -152,24 +146,14 @@ def test_metrics_that_are_missing_are_missed_once_there_was_a_step(run: Run) -> 
     assert RunSummary.of(run).problem is None
 
 
-def test_a_run_without_evaluations_in_training_shows_the_others(run: Run) -> None:
-    run.write_evaluation("eval_1", {**scores(0.4), "sets": {"hard": scores(0.2)}})
-    best = RunSummary.of(run).best
-    assert (best.score.mean, best.step) == (0.4, None)
-
-
-@pytest.mark.parametrize(
-    ("measured", "shown"),
-    [("eval/exact_match", (0.5, 1)), ("eval/hard/exact_match", (0.4, 2)), (None, (0.5, 1)), ("eval/gone", (0.5, 1))],
-)
-def test_the_best_score_is_of_the_metric_that_chooses_checkpoints(
-    tmp_path: Path, measured: str | None, shown: tuple[float, int]
-) -> None:
-    run = Run.create(tmp_path, "several", {"checkpoint": {"best": measured}}, [])
+def test_the_best_score_is_of_the_metric_that_chooses_checkpoints(run: Run) -> None:
     run.write_evaluation("step_000001", {**scores(0.5), "sets": {"hard": scores(0.2)}}, 1)
     run.write_evaluation("step_000002", {**scores(0.3), "sets": {"hard": scores(0.4)}}, 2)
-    best = RunSummary.of(run).best
-    assert (best.score.mean, best.step) == shown
+    hard, other = ("eval/hard/exact_match", (0.4, 2)), (0.5, 1)
+    for measured, shown in (("eval/exact_match", other), hard, (None, other), ("eval/gone", other)):
+        (run.path / "config.yaml").write_text(dump({"checkpoint": {"best": measured}}))
+        best = RunSummary.of(run).best
+        assert (best.score.mean, best.step) == shown
 
 
 SECTIONS = {
@@ -182,16 +166,12 @@ SECTIONS = {
 }
 
 
-@pytest.mark.parametrize("names", [("model",), ("training", "sources"), ("env", "tools"), ("deterministic",), SECTIONS])
-def test_sections_are_those_of_the_whole(tmp_path: Path, names: tuple[str, ...]) -> None:
+def test_sections_are_those_of_the_whole_and_damage_of_a_configuration_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(dump(SECTIONS))
-    assert read_sections(path, [*names, "gone"]) == {name: SECTIONS[name] for name in names}
-
-
-@pytest.mark.parametrize("content", [b"training: [", b"\xff", b"- a\n", b""])
-def test_damage_of_a_configuration_is_one_sentence(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_bytes(content)
-    with pytest.raises(RunError, match=r"config\.yaml is damaged: it is not what agent-r1 wrote"):
-        read_sections(path, ["training"])
+    for names in (("model",), ("training", "sources"), ("env", "tools"), ("deterministic",), SECTIONS):
+        assert read_sections(path, [*names, "gone"]) == {name: SECTIONS[name] for name in names}
+    for content in (b"training: [", b"\xff", b"- a\n", b""):
+        path.write_bytes(content)
+        with pytest.raises(RunError, match=r"config\.yaml is damaged: it is not what agent-r1 wrote"):
+            read_sections(path, ["training"])
