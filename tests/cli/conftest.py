@@ -22,24 +22,28 @@ def succeed(agent_r1: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @pytest.fixture
+def refuse(agent_r1: Callable[..., Any]) -> Callable[..., Any]:
+    """`refuse(2, "a sentence", *arguments)`: a command that ends with this code and sentence, and gives no answer."""
+
+    def run(code: int, sentence: str, *arguments: object, **options: object) -> Any:
+        done = agent_r1(*arguments, **options)
+        assert (done.exit_code, done.stdout) == (code, ""), done.stderr
+        assert sentence in done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture
 def small(noise: Path, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Arguments of a two-step run of the default recipe with a reward that varies; in an empty current folder."""
     monkeypatch.chdir(tmp_path)
-    keys = {
-        "model.name": noise,
-        "model.dtype": "float32",
-        "threads": 1,
-        "tasks.train.size": 20,
-        "tasks.eval.size": 4,
-        "rewards": "[vowels, exact_match]",
-        "engine.max_new_tokens": 8,
-        "env.max_turns": 2,
-        "training.steps": 2,
-        "training.tasks_per_step": 2,
-        "training.samples_per_task": 2,
-        "run.name": "small",
-    }
-    return ["-p", str(root / "tests/fixtures/end_to_end/vowels.py"), *(f"{key}={value}" for key, value in keys.items())]
+    return [
+        *("-p", str(root / "tests/fixtures/end_to_end/vowels.py")),
+        *(f"model.name={noise}", "model.dtype=float32", "threads=1", "engine.max_new_tokens=8", "env.max_turns=2"),
+        *("tasks.train.size=20", "tasks.eval.size=4", "rewards=[vowels, exact_match]", "run.name=small"),
+        *("training.steps=2", "training.tasks_per_step=2", "training.samples_per_task=2"),
+    ]
 
 
 @pytest.fixture

@@ -10,27 +10,14 @@ import pytest
 from agent_r1_cli import display as display_module
 from agent_r1_cli.display import TimeShares, TrainDisplay, summary
 
-METRICS = {
-    "reward/mean": 0.5123,
-    "reward/exact_match": 0.5,
-    "episode/turns": 2.91,
-    "episode/tokens": 131.4,
-    "rollout/tokens_per_second": 3200.0,
-    "time/rollout": 3.5,
-    "time/update": 1.4,
-    "time/weights": 0.1,
-    "time/step": 6.0,
-    "time/learner_waits": 4.6 / 6,
-    "time/rollouts_wait": 2.5 / 6,
-    "loss": 0.1,
-}
+METRICS = {"reward/mean": 0.5123, "reward/exact_match": 0.5, "episode/turns": 2.91, "episode/tokens": 131.4}
+METRICS |= {"loss": 0.1, "time/rollout": 3.5, "time/update": 1.4, "time/weights": 0.1, "time/step": 6.0}
+METRICS |= {"rollout/tokens_per_second": 3200.0, "time/learner_waits": 4.6 / 6, "time/rollouts_wait": 2.5 / 6}
 
 
 @pytest.mark.parametrize("live", [True, False])
 @pytest.mark.parametrize(("answer", "agreed"), [("y\n", True), ("\n", False), ("", False)])
-def test_a_question_waits_for_an_answer_and_only_yes_is_one(
-    monkeypatch: pytest.MonkeyPatch, live: bool, answer: str, agreed: bool
-) -> None:
+def test_a_question_waits_for_an_answer_and_only_yes_is_one(monkeypatch, live, answer, agreed):
     monkeypatch.setattr("sys.stdin", io.StringIO(answer))
     stream = io.StringIO()
     with TrainDisplay(stream=stream, live=live) as display:
@@ -49,14 +36,13 @@ def shown(live: bool) -> str:
     return stream.getvalue()
 
 
-def test_a_plain_display_writes_one_line_a_step_without_control_characters() -> None:
+def test_a_plain_display_writes_one_line_a_step_without_control_characters():
     assert TrainDisplay(stream=io.StringIO()).live is False, "a file or a pipe gets plain lines"
     assert summary({"reward/mean": 1.0}) == ["reward 1.000"], "what was not measured is left out"
     lines = shown(live=False).splitlines()
     assert lines[0].startswith("step 1/30  reward 0.512  exact match 0.500  turns 2.9  tokens 131  tokens/s 3,200")
     assert lines[0].endswith("s/step 5.0 (update 1.4)  2:54 left"), "an evaluation is no part of a step"
-    assert lines[1] == r"[bold] is no markup, :bug: no bug, \x1b[2J no command"
-    assert len(lines) == 2
+    assert (lines[1], len(lines)) == (r"[bold] is no markup, :bug: no bug, \x1b[2J no command", 2)
     assert "\x1b" not in "".join(lines)
     last = io.StringIO()
     with TrainDisplay(stream=last, live=False) as display:
@@ -65,7 +51,7 @@ def test_a_plain_display_writes_one_line_a_step_without_control_characters() -> 
     assert "left" not in last.getvalue(), "the last step has no time left"
 
 
-def test_a_live_display_says_what_it_waits_for_keeps_notes_and_obeys_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_live_display_says_what_it_waits_for_keeps_notes_and_obeys_none(monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown(live=True))
     assert r"[bold] is no markup, :bug: no bug, \x1b[2J no command" in text
@@ -105,24 +91,20 @@ NARROW = [WIDE[0], "exact match 0.500  turns 2.9  tokens 131", "time  rollout 58
 
 
 @pytest.mark.parametrize(("columns", "bar", "lines"), [(100, 24, WIDE), (40, 9, NARROW)])
-def test_a_terminal_shows_the_reward_and_where_the_time_goes_as_far_as_it_fits_whole(
-    monkeypatch: pytest.MonkeyPatch, columns: int, bar: int, lines: list[str]
-) -> None:
+def test_a_terminal_shows_the_reward_and_where_the_time_goes_as_far_as_it_fits_whole(monkeypatch, columns, bar, lines):
     first, *others = screen(columns, monkeypatch)
     assert re.fullmatch(rf"3/30 [━╸╺]{{{bar}}} 2:42 left  rollout 12/128", first)
     assert others == lines
 
 
-def test_a_plain_terminal_gets_plain_characters_and_a_resumed_run_its_earlier_steps(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_plain_terminal_gets_plain_characters_and_a_resumed_run_its_earlier_steps(monkeypatch):
     assert screen(100, monkeypatch, "ascii")[1] == "reward 0.512 _#: 0.25 to 1"
     bar, reward, *_ = screen(100, monkeypatch, earlier=9)
     assert bar.startswith("5/30 ")
     assert reward == "reward 0.512 ▃▁▆█▇ -2 to 1", "steps that are repeated do not count twice"
 
 
-def test_an_evaluation_by_itself_says_how_long_it_will_take(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_evaluation_by_itself_says_how_long_it_will_take(monkeypatch):
     class Clock:
         now = 0.0
 
@@ -144,17 +126,11 @@ def test_an_evaluation_by_itself_says_how_long_it_will_take(monkeypatch: pytest.
     ]
 
 
-SHARED = {
-    "time/step": 10.0,
-    "time/rollout": 6.0,
-    "time/update": 2.0,
-    "time/weights": 1.0,
-    "time/learner_waits": 0.8,
-    "time/rollouts_wait": 0.4,
-}
+SHARED = {"time/step": 10.0, "time/rollout": 6.0, "time/update": 2.0, "time/weights": 1.0}
+SHARED |= {"time/learner_waits": 0.8, "time/rollouts_wait": 0.4}
 
 
-def test_parts_that_follow_one_another_add_up_and_roles_at_once_have_the_time_in_which_each_works() -> None:
+def test_parts_that_follow_one_another_add_up_and_roles_at_once_have_the_time_in_which_each_works():
     shares = TimeShares()
     shares.add(SHARED)
     waits = {"time/learner_waits": 14 / 15, "time/rollouts_wait": 0.8}
@@ -162,14 +138,7 @@ def test_parts_that_follow_one_another_add_up_and_roles_at_once_have_the_time_in
     parts = ["rollout 30 %", "update 10 %", "weights 5 %", "evaluation 50 %", "other 5 %"]
     assert shares.texts() == [*parts, "learner waits 90 %", "rollouts wait 70 %"]
     shares = TimeShares()
-    shares.add(
-        {**SHARED, "time/rollout": 1.0, "time/update": 7.0, "time/learner_waits": 0.3, "time/rollouts_wait": 0.05}
-    )
-    assert shares.texts() == [
-        "rollout 95 %",
-        "update 70 % at the same time",
-        "learner waits 30 %",
-        "rollouts wait 5 %",
-        "weights 10 %",
-        "evaluation 0 %",
-    ]
+    waits = {"time/learner_waits": 0.3, "time/rollouts_wait": 0.05}
+    shares.add({**SHARED, "time/rollout": 1.0, "time/update": 7.0, **waits})
+    parts = ["rollout 95 %", "update 70 % at the same time", "learner waits 30 %", "rollouts wait 5 %"]
+    assert shares.texts() == [*parts, "weights 10 %", "evaluation 0 %"]

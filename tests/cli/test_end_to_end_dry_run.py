@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,10 @@ from agent_r1_core.assembly.task_sets import unused_sets
 from agent_r1_core.config import load_config, recipe_folders, recipe_names
 from agent_r1_core.errors import ComponentLoadError
 
-Invoke = Callable[..., Any]
-
 NEEDS_AN_ANTENNA = """
 from agent_r1_core import Tracker, TrackerSpec, hookimpl
 
 AGENT_R1_PLUGIN_API = 1
-
 
 class Radio(Tracker):
     @classmethod
@@ -33,10 +29,7 @@ class Radio(Tracker):
     def log(self, step, metrics):
         pass
 
-
-@hookimpl
-def register_trackers():
-    return [TrackerSpec("radio", ":Radio", "Sends metrics by radio")]
+register_trackers = hookimpl(lambda: [TrackerSpec("radio", ":Radio", "Sends metrics by radio")])
 """
 
 
@@ -49,9 +42,7 @@ def register_trackers():
         not in ("textworld", "verifiers")  # they need an environment, which their own tests make
     ],
 )
-def test_every_recipe_shows_itself(
-    succeed: Invoke, noise: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe: str
-) -> None:
+def test_every_recipe_shows_itself(succeed, noise, tmp_path, monkeypatch, recipe):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AGENT_R1_SERVE_KEY", "of the recipe judge")
     done = succeed("train", recipe, "--dry-run", "--trust", f"model.name={noise}")
@@ -62,21 +53,17 @@ def test_every_recipe_shows_itself(
     assert load_config("shown.yaml").dump() == load_config(recipe, [f"model.name={noise}"]).dump()
 
 
-def test_a_model_on_the_hub_is_not_downloaded_for_it(succeed: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_on_the_hub_is_not_downloaded_and_what_training_would_say_of_it_is_told(succeed, monkeypatch):
     import huggingface_hub
 
     calls: list[dict[str, Any]] = []
     find = huggingface_hub.snapshot_download
-    monkeypatch.setattr(
-        huggingface_hub, "snapshot_download", lambda name, **options: calls.append(options) or find(name, **options)
-    )
+    asked = lambda name, **how: calls.append(how) or find(name, **how)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", asked)
     done = succeed("train", "qwen2.5-1.5b-hotpotqa", "--dry-run", "model.name=nobody/nothing")
     assert calls
     assert all(options == {"local_files_only": True} for options in calls)
     assert "memory: no estimate, since no model nobody/nothing is here" in done.stderr
-
-
-def test_what_training_would_say_of_the_model_is_told(succeed: Invoke) -> None:
     done = succeed("train", "--dry-run", "model.name=tiny-worlds")
     assert (
         "note: the bundled model tiny-worlds was made with no tool and knows no other, so it will hardly call "
@@ -93,9 +80,7 @@ def test_what_training_would_say_of_the_model_is_told(succeed: Invoke) -> None:
     ("teacher", "why"),
     [("null", "distillation has no teacher"), ("./gone", "'./gone' is neither a Hugging Face folder")],
 )
-def test_a_teacher_that_is_missing_is_an_error_already(
-    agent_r1: Invoke, tmp_path: Path, teacher: str, why: str
-) -> None:
+def test_a_teacher_that_is_missing_is_an_error_already(agent_r1, tmp_path, teacher, why):
     keys = (f"algorithm={{name: distillation, teacher: {teacher}}}", f"run.dir={tmp_path / 'runs'}")
     dry = agent_r1("train", "default", *keys, "--dry-run")
     assert dry.stdout == ""
@@ -103,18 +88,12 @@ def test_a_teacher_that_is_missing_is_an_error_already(
     assert agent_r1("train", "default", *keys).stderr.endswith(dry.stderr), "training says the same"
 
 
-def test_a_component_that_this_machine_cannot_run_is_an_error_already(
-    agent_r1: Invoke, succeed: Invoke, tmp_path: Path
-) -> None:
+def test_a_component_that_this_machine_cannot_run_is_an_error_already(agent_r1, succeed, tmp_path, refuse):
     plugin = tmp_path / "radio.py"
     plugin.write_text(NEEDS_AN_ANTENNA)
     sentence = "trackers[0] (override 'trackers=[radio]') names radio, which cannot be used here: there is no antenna"
-    assert agent_r1("train", "default", "--dry-run", f"model.name={tmp_path}").exit_code == 1, (
-        "nor a model that is none"
-    )
-    done = agent_r1("train", "default", "--dry-run", "trackers=[radio]", "-p", plugin)
-    assert (done.exit_code, done.stdout) == (3, "")
-    assert sentence in done.stderr
+    assert agent_r1("train", "default", "--dry-run", f"model.name={tmp_path}").exit_code == 1, "that is no model"
+    refuse(3, sentence, "train", "default", "--dry-run", "trackers=[radio]", "-p", plugin)
     resolved = load_config("default", ["trackers=[radio]"], plugins=[plugin])
     with pytest.raises(ComponentLoadError, match="antenna"):
         assemble(resolved)
@@ -124,9 +103,7 @@ def test_a_component_that_this_machine_cannot_run_is_an_error_already(
     assert row in " ".join(doctor.stdout.split())
 
 
-def test_missing_data_files_are_an_error_already(
-    agent_r1: Invoke, noise: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_data_files_are_an_error_already(agent_r1, noise, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes/mine.yaml").write_text(
@@ -165,9 +142,7 @@ TABLE = {"name": "table", "path": "rows.jsonl", "prompt": "question", "answers":
         (GOOD, {"tools": [{"name": "wiki_search", "corpus": "pages.jsonl"}]}, "{}/pages.jsonl holds no record"),
     ],
 )
-def test_records_are_read_as_training_reads_them(
-    agent_r1: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: str, keys: dict[str, Any], why: str
-) -> None:
+def test_records_are_read_as_training_reads_them(agent_r1, tmp_path, monkeypatch, rows, keys, why):
     monkeypatch.chdir(tmp_path)
     Path("rows.jsonl").write_text(rows)
     Path("pages.jsonl").touch()
@@ -180,7 +155,7 @@ def test_records_are_read_as_training_reads_them(
         assert agent_r1("train", "default", *texts).stderr.endswith(dry.stderr), "training says the same"
 
 
-def test_of_a_folder_the_split_is_read(agent_r1: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_folder_the_split_is_read(agent_r1, tmp_path, monkeypatch):
     datasets = pytest.importorskip("datasets")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     (tmp_path / "data").mkdir()
@@ -194,9 +169,7 @@ def test_of_a_folder_the_split_is_read(agent_r1: Invoke, tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize(("rows", "why"), [("{}\n" + GOOD + BROKEN, ""), (GOOD + BROKEN, "line 2 of")])
-def test_of_a_large_file_the_first_record_is_read(
-    agent_r1: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: str, why: str
-) -> None:
+def test_of_a_large_file_the_first_record_is_read(agent_r1, tmp_path, monkeypatch, rows, why):
     monkeypatch.setattr("agent_r1_core.records.config._SMALL", len(BROKEN))
     (tmp_path / "rows.jsonl").write_text(rows)
     table = json.dumps({**TABLE, "path": str(tmp_path / "rows.jsonl"), "offset": 1})
@@ -205,14 +178,10 @@ def test_of_a_large_file_the_first_record_is_read(
     assert why in dry.stderr
 
 
-def test_packages_of_extras_that_are_missing_are_an_error_already(
-    agent_r1: Invoke, noise: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_packages_of_extras_that_are_missing_are_an_error_already(agent_r1, noise, monkeypatch):
     present = importlib.util.find_spec
     absent = {"datasets", "peft"}
-    monkeypatch.setattr(
-        "agent_r1_core.records.config.find_spec", lambda name: None if name in absent else present(name)
-    )
+    monkeypatch.setattr("agent_r1_core.records.config.find_spec", lambda it: None if it in absent else present(it))
     monkeypatch.setattr("agent_r1_core.config.checks.find_spec", lambda name: None if name in absent else present(name))
     keys = (f"model.name={noise}", "model.lora.rank=2", "tasks.train=gsm8k", "tasks.eval=hotpotqa")
     done = agent_r1("train", "default", "--dry-run", *keys)
@@ -225,9 +194,7 @@ def test_packages_of_extras_that_are_missing_are_an_error_already(
     scored.check_available(unused_sets(scored.config, ["eval"]))
 
 
-def test_a_recipe_cannot_act_on_the_terminal_that_shows_it(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recipe_cannot_act_on_the_terminal_that_shows_it(capsys, monkeypatch):
     hostile = load_config("default", ["env.system_prompt='paid \u202eeerf'"])
     _show(hostile)
     assert "paid \u202eeerf" in capsys.readouterr().out, "a file gets what the recipe says"

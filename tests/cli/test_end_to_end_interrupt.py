@@ -10,15 +10,11 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agent_r1_core import train
 from agent_r1_core.runs.run import Run
-
-Invoke = Callable[..., Any]
-Changed = Callable[..., list[str]]
 
 ENDLESS = "training.steps=100000"
 PATIENCE = 120.0
@@ -42,7 +38,7 @@ def wait_for_steps(run: str, count: int, still_running: Callable[[], bool]) -> N
         time.sleep(0.02)
 
 
-def test_an_interrupted_run_says_how_to_go_on_and_does(succeed: Invoke, changed: Changed, warm: Path) -> None:
+def test_an_interrupted_run_says_how_to_go_on_and_does(succeed, changed, warm):
     child = start(warm, changed(ENDLESS))
     wait_for_steps("small", 2, lambda: child.poll() is None)
     child.send_signal(signal.SIGINT)
@@ -65,9 +61,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(succeed: Invoke, changed:
     assert run.trajectory_steps() == [*made, len(made) + 1]
 
 
-def test_an_impatient_second_interruption_leaves_a_run_that_goes_on_too(
-    succeed: Invoke, changed: Changed, warm: Path
-) -> None:
+def test_an_impatient_second_interruption_leaves_a_run_that_goes_on_too(succeed, changed, warm):
     child = start(warm, changed(ENDLESS, "checkpoint.every=1", "training.epochs=3"))
     wait_for_steps("small", 2, lambda: child.poll() is None)
     child.send_signal(signal.SIGTERM)
@@ -83,7 +77,7 @@ def test_an_impatient_second_interruption_leaves_a_run_that_goes_on_too(
     assert [line["step"] for line in run.metrics()] == list(range(1, saved.step + 2))
 
 
-def test_an_interruption_in_a_notebook_ends_the_run_before_it_is_passed_on(changed: Changed) -> None:
+def test_an_interruption_in_a_notebook_ends_the_run_before_it_is_passed_on(changed):
     """There a loop runs already, so the run has a thread of its own, which must not go on unseen."""
     keys = [text for text in changed(ENDLESS) if "=" in text]
     (plugin,) = [text for text in changed() if text.endswith("vowels.py")]

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agent_r1_core.runs.run import Run
 
-Invoke = Callable[..., Any]
-Changed = Callable[..., list[str]]
-
 pytestmark = pytest.mark.real_data
 SIZES = ("tasks.train.size", "tasks.eval.size")
 
 
-def test_hotpotqa_in_its_original_format(succeed: Invoke, changed: Changed, real_data: Path) -> None:
+def test_hotpotqa_in_its_original_format(succeed, changed, real_data):
     path = real_data / "hotpotqa_100.json"
     keys = changed(f"tasks.train.path={path}", "evaluation.size=4", drop=(*SIZES, "rewards"))
     done = succeed("train", "hotpotqa-tiny", *keys)
@@ -43,9 +37,7 @@ def test_hotpotqa_in_its_original_format(succeed: Invoke, changed: Changed, real
     assert run.evaluations()["step_000003"]["n"] == 2
 
 
-def test_search_over_a_corpus_of_thousands_of_passages(
-    succeed: Invoke, small: list[str], noise: Path, real_data: Path
-) -> None:
+def test_search_over_a_corpus_of_thousands_of_passages(succeed, small, noise, real_data):
     corpus = real_data / "2wikimultihopqa_corpus.json"
     succeed(
         *("eval", "hotpotqa-tiny", "--model", noise, "--baseline", "naive_rag"),

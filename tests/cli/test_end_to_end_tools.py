@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agent_r1_core.runs.run import Run
 from agent_r1_core.trajectory import EndStatus
-
-Invoke = Callable[..., Any]
-Changed = Callable[..., list[str]]
 
 RAISED = "Error: raising failed with ZeroDivisionError: no such luck."
 BAD = Path(__file__).parents[1] / "fixtures/end_to_end/bad_tools.py"
@@ -38,9 +33,7 @@ def observations(run: Run) -> list[str]:
         ("garbled", "caf\ufffd \ufffd\ufffd", False, False),
     ],
 )
-def test_a_bad_tool_is_an_observation_and_training_goes_on(
-    succeed: Invoke, changed: Changed, tool: str, answer: str, errors: bool, timeouts: bool
-) -> None:
+def test_a_bad_tool_is_an_observation_and_training_goes_on(succeed, changed, tool, answer, errors, timeouts):
     done = succeed("train", *changed(f"tools=[{tool}]", "env.format=always", "tasks.eval.size=2"), "-p", BAD)
     assert "Traceback" not in done.stderr
     run = Run.open("runs/small")
@@ -55,7 +48,7 @@ def test_a_bad_tool_is_an_observation_and_training_goes_on(
 
 
 @pytest.mark.slow
-def test_a_run_that_died_in_a_tool_says_which_and_goes_on(succeed: Invoke, changed: Changed) -> None:
+def test_a_run_that_died_in_a_tool_says_which_and_goes_on(succeed, changed):
     keys = changed("tools=[dying]", "env.format=always", "tasks.eval.size=2", "training.steps=1")
     assert command("train", *keys, "-p", BAD).returncode == 7
     done = succeed("train", "runs/small", "--resume")
@@ -65,7 +58,7 @@ def test_a_run_that_died_in_a_tool_says_which_and_goes_on(succeed: Invoke, chang
 
 
 @pytest.mark.slow
-def test_a_command_ends_after_its_answer_whatever_a_tool_left_running(tmp_path: Path) -> None:
+def test_a_command_ends_after_its_answer_whatever_a_tool_left_running(tmp_path):
     """An async tool that refuses every cancellation leaves a thread, a call of the loop's executor, and a forked
     process that holds the output: whoever reads that sees its end all the same."""
     script = tmp_path / "actions.txt"

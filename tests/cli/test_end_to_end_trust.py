@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from agent_r1_core.runs.run import Run
 from agent_r1_core.training.api import train
-
-Invoke = Callable[..., Any]
 
 PLUGIN = """
 from pathlib import Path
@@ -22,15 +18,11 @@ from agent_r1_core import RewardFn, RewardSpec, hookimpl
 AGENT_R1_PLUGIN_API = 1
 (Path(__file__).parent / "it_ran").touch()
 
-
 class Free(RewardFn):
     def score(self, trajectory):
         return 1.0
 
-
-@hookimpl
-def register_rewards():
-    return [RewardSpec("free", ":Free", "Always 1")]
+register_rewards = hookimpl(lambda: [RewardSpec("free", ":Free", "Always 1")])
 """
 
 
@@ -42,14 +34,8 @@ def strange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noise: Path) -> Pat
     folder.mkdir()
     plugin = folder / "gift.py"
     plugin.write_text(PLUGIN)
-    recipe = {
-        "extends": "default",
-        "rewards": ["free"],
-        "plugins": [str(plugin)],
-        "model": {"name": str(noise), "dtype": "float32"},
-        "threads": 1,
-        "trackers": [],
-    }
+    recipe = {"extends": "default", "rewards": ["free"], "plugins": [str(plugin)], "threads": 1, "trackers": []}
+    recipe |= {"model": {"name": str(noise), "dtype": "float32"}}
     (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     entry = {"name": "gift", "status": "ok", "value": str(plugin), "file_hash": "0" * 64, "components": []}
     entry |= {"distribution": None, "version": None}
@@ -58,21 +44,12 @@ def strange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noise: Path) -> Pat
 
 
 RECIPE = [("train", "recipe.yaml", "--dry-run"), ("eval", "recipe.yaml"), ("rollout", "recipe.yaml")]
-RUN = [
-    ("eval", "--model", "run"),
-    ("eval", "run"),
-    ("rollout", "run"),
-    ("play", "run"),
-    ("train", "run", "--dry-run"),
-    ("train", "run", "--resume", "--force"),
-    ("train", "run/config.yaml"),
-]
+RUN = [("eval", "--model", "run"), *((word, "run") for word in ("eval", "rollout", "play"))]
+RUN += [("train", "run", "--dry-run"), ("train", "run", "--resume", "--force"), ("train", "run/config.yaml")]
 
 
 @pytest.mark.parametrize("words", [*RECIPE, ("play", "recipe.yaml"), *RUN], ids=" ".join)
-def test_no_command_runs_a_file_that_somebody_else_put_there(
-    agent_r1: Invoke, strange: Path, words: tuple[str, ...]
-) -> None:
+def test_no_command_runs_a_file_that_somebody_else_put_there(agent_r1, strange, words):
     done = agent_r1(*(strange / word if (strange / word).exists() else word for word in words))
     assert done.exit_code == 3
     [line] = done.stderr.splitlines()
@@ -82,7 +59,7 @@ def test_no_command_runs_a_file_that_somebody_else_put_there(
     assert not (strange / "it_ran").exists()
 
 
-def test_a_resume_compares_files_before_it_imports_them(agent_r1: Invoke, strange: Path) -> None:
+def test_a_resume_compares_files_before_it_imports_them(agent_r1, strange):
     done = agent_r1("train", strange / "run", "--resume", "--trust")
     assert done.exit_code == 1
     assert done.stderr.startswith("error: plugin 'gift' has changed since the run began: file hash 000")
@@ -99,7 +76,7 @@ def test_a_resume_compares_files_before_it_imports_them(agent_r1: Invoke, strang
         ("config.yaml", "[" * 5_000, "config.yaml is damaged"),
     ],
 )
-def test_a_damaged_run_is_one_sentence(agent_r1: Invoke, strange: Path, name: str, text: str, sentence: str) -> None:
+def test_a_damaged_run_is_one_sentence(agent_r1, strange, name, text, sentence):
     (strange / "run" / name).write_text(text)
     for words in (("eval", strange / "run"), ("train", strange / "run", "--resume")):
         done = agent_r1(*words)
@@ -108,10 +85,9 @@ def test_a_damaged_run_is_one_sentence(agent_r1: Invoke, strange: Path, name: st
         assert sentence in line
 
 
-def test_trust_is_said_once_and_ends_when_the_file_changes(agent_r1: Invoke, strange: Path) -> None:
+def test_trust_is_said_once_and_ends_when_the_file_changes(agent_r1, strange):
     look = ("train", strange / "run", "--dry-run")
-    assert agent_r1(*look).exit_code == 3
-    assert agent_r1(*look, "--trust").exit_code == 0
+    assert (agent_r1(*look).exit_code, agent_r1(*look, "--trust").exit_code) == (3, 0)
     assert (strange / "it_ran").exists()
     assert agent_r1(*look).exit_code == 0
     (strange / "gift.py").write_text(PLUGIN + "\n")
@@ -121,7 +97,7 @@ def test_trust_is_said_once_and_ends_when_the_file_changes(agent_r1: Invoke, str
     assert agent_r1("train", strange / "recipe.yaml", "--dry-run").exit_code == 0, "who edits a recipe's file goes on"
 
 
-def test_training_a_recipe_runs_its_files_and_its_run_is_the_users_own(succeed: Invoke, strange: Path) -> None:
+def test_training_a_recipe_runs_its_files_and_its_run_is_the_users_own(succeed, strange):
     small = ["training.steps=1", "training.tasks_per_step=1", "training.samples_per_task=2", "engine.max_new_tokens=4"]
     small += ["tasks.train.size=4", "tasks.eval.size=2", "env.max_turns=1", "run.name=own"]
     run = train(strange / "recipe.yaml", small)

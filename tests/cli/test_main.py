@@ -7,9 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
@@ -22,13 +20,12 @@ from agent_r1_core import __version__
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import AgentR1Error, ConfigError, UnknownComponent
 from agent_r1_core.plugins import Registry
-from agent_r1_core.runs.run import Run as RunDirectory
+from agent_r1_core.runs.run import Run
 
-Run = Callable[..., Any]
 HEAVY = {"torch", "transformers", "numpy", "pyarrow", "tokenizers", "rich", "ray"}
 
 
-def test_the_version_is_printed_every_command_is_in_the_help_and_recipes_stand_before_keys(agent_r1: Run) -> None:
+def test_the_version_is_printed_every_command_is_in_the_help_and_recipes_stand_before_keys(agent_r1):
     assert agent_r1("--version").stdout == f"agent-r1 {__version__}\n"
     for words in ((), ("no-such-command",), ("plugins", "list", "--no-such-option")):
         assert agent_r1(*words).exit_code == 2
@@ -42,7 +39,7 @@ def test_the_version_is_printed_every_command_is_in_the_help_and_recipes_stand_b
 
 
 @pytest.mark.slow
-def test_closed_streams_end_no_command(root: Path) -> None:
+def test_closed_streams_end_no_command(root):
     command = [sys.executable, "-c", "from agent_r1_cli.main import main; main()", "train", "--dry-run"]
     done = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -52,12 +49,10 @@ def test_closed_streams_end_no_command(root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["2024/7", "null/1e3"])
-def test_a_model_whose_path_looks_like_a_number_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_model_whose_path_looks_like_a_number_is_found(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     resolved = load_config("default")
-    RunDirectory.create(*name.split("/"), resolved.dump(), resolved.registry.to_json()).close()
+    Run.create(*name.split("/"), resolved.dump(), resolved.registry.to_json()).close()
     assert resolve_for_model(None, name).config.model.name == str(tmp_path / name)
 
 
@@ -95,15 +90,13 @@ def failing(error: BaseException) -> typer.Typer:
         ),
     ],
 )
-def test_an_expected_failure_is_its_sentence_and_its_code(
-    monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, text: str
-) -> None:
+def test_an_expected_failure_is_its_sentence_and_its_code(monkeypatch, error, code, text):
     monkeypatch.delenv("AGENT_R1_DEBUG", raising=False)
     result = CliRunner().invoke(failing(error), [])
     assert (result.exit_code, result.stderr) == (code, text)
 
 
-def test_an_unexpected_failure_names_the_line_of_the_author_and_hints_at_debug(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_failure_names_the_line_of_the_author_and_hints_at_debug(monkeypatch):
     monkeypatch.delenv("AGENT_R1_DEBUG", raising=False)
     result = CliRunner().invoke(failing(ZeroDivisionError("division by zero")), [])
     assert result.exit_code == 1
@@ -116,7 +109,7 @@ def test_an_unexpected_failure_names_the_line_of_the_author_and_hints_at_debug(m
 
 
 @pytest.mark.parametrize("place", [0, 2, 4])
-def test_the_debug_option_works_before_and_after_the_command(tmp_path: Path, place: int) -> None:
+def test_the_debug_option_works_before_and_after_the_command(tmp_path, place):
     environment = {key: value for key, value in os.environ.items() if key != "AGENT_R1_DEBUG"}
     call = [sys.executable, "-c", "from agent_r1_cli.main import main; main()"]
     arguments = ["plugins", "list", "-p", str(tmp_path / "gone.py")]
@@ -124,15 +117,14 @@ def test_the_debug_option_works_before_and_after_the_command(tmp_path: Path, pla
     loud = subprocess.run([*call, *words], capture_output=True, text=True, env=environment)
     assert loud.returncode == 2
     assert loud.stderr.startswith("Traceback")
-    assert loud.stderr.endswith(
-        f"error: plugin file {tmp_path / 'gone.py'} does not exist; give the path of a .py file\n"
-    )
+    gone = tmp_path / "gone.py"
+    assert loud.stderr.endswith(f"error: plugin file {gone} does not exist; give the path of a .py file\n")
 
 
 @pytest.mark.parametrize(
     "arguments", [("--help",), ("plugins", "list"), ("plugins", "list", "--json"), ("agent-r1", "train", "d")]
 )
-def test_light_commands_and_the_tab_key_import_nothing_heavy_and_no_component(arguments: tuple[str, ...]) -> None:
+def test_light_commands_and_the_tab_key_import_nothing_heavy_and_no_component(arguments):
     call = [sys.executable, "-X", "importtime", "-c", "from agent_r1_cli.main import main; main()"]
     tab = {"_AGENT_R1_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(arguments), "COMP_CWORD": "2"}
     environment = {**os.environ, **tab} if arguments[0] == "agent-r1" else None
@@ -154,7 +146,7 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS, "plugins list", "plugins show", "plugins doctor"])
-def test_help_reads_well_in_eighty_columns(agent_r1: Run, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+def test_help_reads_well_in_eighty_columns(agent_r1, monkeypatch, command):
     monkeypatch.setenv("COLUMNS", "80")
     text = agent_r1(*command.split(), "--help").stdout
     assert max(map(len, text.splitlines())) <= 80, "examples keep their lines, so they must fit"
@@ -172,9 +164,7 @@ def offered(line: str, **variables: str) -> list[str]:
     return result.stdout.split()
 
 
-def test_the_tab_key_completes_commands_recipes_runs_and_components(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tab_key_completes_commands_recipes_runs_and_components(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = tmp_path / "runs" / "mine"
     run.mkdir(parents=True)
@@ -196,11 +186,9 @@ def test_the_tab_key_completes_commands_recipes_runs_and_components(
     assert offered("agent-r1 new al") == ["algorithm"]
 
 
-def test_metrics_say_what_a_name_means(agent_r1: Run) -> None:
+def test_metrics_say_what_a_name_means(agent_r1, refuse):
     assert "falls before a collapse" in agent_r1("metrics", "health/group_std").stdout
     assert json.loads(agent_r1("metrics", "time/step", "--json").stdout)["metrics"] == [
         {"name": "time/step", "unit": "s", "better": "lower", "meaning": "the whole step, evaluation included"}
     ]
-    unknown = agent_r1("metrics", "nonsense")
-    assert unknown.exit_code == 2
-    assert "no metric has 'nonsense' in its name" in unknown.stderr
+    refuse(2, "no metric has 'nonsense' in its name", "metrics", "nonsense")

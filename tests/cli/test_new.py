@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agent_r1_cli.new_command import KINDS
 
-Run = Callable[..., Any]
 UNUSED = "letters_of_nobody"
 """A name that no installed plugin has; the README's word_count is one that its readers install."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_project_of_every_kind_is_whole(succeed: Run, tmp_path: Path, kind: str) -> None:
+def test_a_project_of_every_kind_is_whole(succeed, tmp_path, kind):
     """That each passes its own tests is shown where they are built and installed."""
     folder = tmp_path / "project"
     result = succeed("new", kind, f"my_{kind}", "--dir", folder)
@@ -27,9 +23,7 @@ def test_a_project_of_every_kind_is_whole(succeed: Run, tmp_path: Path, kind: st
     assert not [path for path in files if "{{" in path.read_text() or "{{" in str(path)]
 
 
-def test_it_passes_its_own_tests_before_it_is_installed_in_a_folder_of_its_name_that_nobody_had(
-    agent_r1: Run, succeed: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: Path
-) -> None:
+def test_it_passes_its_own_tests_before_it_is_installed_in_a_new_folder(agent_r1, succeed, tmp_path, monkeypatch, warm):
     monkeypatch.chdir(tmp_path)
     succeed("new", "tool", UNUSED)
     folder = tmp_path / "agent-r1-letters-of-nobody"
@@ -53,9 +47,7 @@ def test_it_passes_its_own_tests_before_it_is_installed_in_a_folder_of_its_name_
         ("tol", "word_count", "did you mean 'tool'?"),
     ],
 )
-def test_a_kind_or_name_that_cannot_be_used_is_refused(
-    agent_r1: Run, tmp_path: Path, kind: str, name: str, reason: str
-) -> None:
+def test_a_kind_or_name_that_cannot_be_used_is_refused(agent_r1, tmp_path, kind, name, reason):
     result = agent_r1("new", kind, name, "--dir", tmp_path / "project")
     assert result.exit_code == 2
     assert reason in " ".join(result.stderr.split())

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agent_r1_core.config import load_config
 
-Command = Callable[..., Any]
-
 
 @pytest.mark.parametrize("command", ["play", "rollout", "eval"])
-def test_whoever_plays_or_scores_other_tasks_reads_which_options_went_with_the_old_ones(
-    succeed: Command, command: str, noise: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whoever_plays_other_tasks_reads_which_options_are_dropped(succeed, command, noise, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("actions.txt").write_text("<answer>2</answer>\n")
     short = ("engine.max_new_tokens=4", "env.max_turns=1", "threads=1", "--model", noise)
@@ -36,9 +30,7 @@ def sum_and_answer() -> tuple[str, str]:
     return str(task.metadata["expression"]), task.answers[0]
 
 
-def test_a_script_plays_an_episode_to_its_reward_and_writes_the_summary_too(
-    succeed: Command, tmp_path: Path, sum_and_answer: tuple[str, str]
-) -> None:
+def test_a_script_plays_an_episode_to_its_reward_and_writes_the_summary_too(succeed, tmp_path, sum_and_answer):
     expression, answer = sum_and_answer
     script = tmp_path / "actions.txt"
     script.write_text(f"/calculator {expression}\n\n<answer>{answer}</answer>\n")
@@ -58,8 +50,6 @@ def test_a_script_plays_an_episode_to_its_reward_and_writes_the_summary_too(
     assert f"{summed_up}  turn 1: a summary, with which the context begins anew\n[assistant] <answer>" in told
     assert "the episode is over: terminated (answer)" in told
 
-
-def test_a_yaml_script_and_json(succeed: Command, tmp_path: Path, sum_and_answer: tuple[str, str]) -> None:
     expression, answer = sum_and_answer
     script = tmp_path / "actions.yaml"
     call = json.dumps({"name": "calculator", "arguments": {"expression": expression}})
@@ -71,11 +61,10 @@ def test_a_yaml_script_and_json(succeed: Command, tmp_path: Path, sum_and_answer
     first, second, last = told["episode"]["turns"]
     assert first["calls"][0]["error"] is None
     assert second["calls"][0]["error"].startswith("Error:")
-    assert last["action"] == f"<answer>{answer}</answer>"
-    assert told["episode"]["rewards"]["exact_match"] == 1.0
+    assert (last["action"], told["episode"]["rewards"]["exact_match"]) == (f"<answer>{answer}</answer>", 1.0)
 
 
-def test_a_person_may_mistype_and_quit(agent_r1: Command, succeed: Command) -> None:
+def test_a_person_may_mistype_and_quit_and_is_told_how_to_answer_and_what_is_scored(agent_r1, succeed):
     done = succeed("play", "calculator", input="/calc 3\n\nno idea\n/quit\n")
     assert "not sent: there is no tool 'calc'; write one of /calculator EXPRESSION, /help, /quit" in done.stdout
     assert "[user] Error: no tool call and no answer" in done.stdout
@@ -87,8 +76,6 @@ def test_a_person_may_mistype_and_quit(agent_r1: Command, succeed: Command) -> N
     assert "the episode is over: truncated (max_turns)" in turns
     assert "no answer, accepted:" in turns
 
-
-def test_play_says_how_to_answer_and_what_is_scored(agent_r1: Command, succeed: Command) -> None:
     reward = "rewards=[exact_match, {name: valid_tool_call, weight: 0.5, cap: 2}]"
     sentence = "write it, as short as possible, between <answer> and </answer>."
     done = succeed("play", "calculator", reward, input="/help\n/calculator 1+1\n/quit\n")
@@ -103,9 +90,7 @@ def test_play_says_how_to_answer_and_what_is_scored(agent_r1: Command, succeed: 
     assert prompted.stdout.count(sentence) == 1, "the system prompt says it already"
 
 
-def test_a_player_reads_the_examples_that_the_policy_would_read(
-    agent_r1: Command, succeed: Command, tmp_path: Path
-) -> None:
+def test_a_player_reads_the_examples_that_the_policy_would_read(agent_r1, succeed, tmp_path):
     file = tmp_path / "own.jsonl"
     asked = ["play", "calculator", "--question", "What is 6 * 7?", "--answer", "42", "--keep", file]
     said = "/calculator 6 * 7\n<answer>42</answer>\n"
@@ -119,7 +104,7 @@ def test_a_player_reads_the_examples_that_the_policy_would_read(
     assert "6 * 7" not in json.loads(file.read_text().splitlines()[2])["messages"][0]["content"]
 
 
-def test_a_successful_game_is_appended_as_a_conversation(agent_r1: Command, succeed: Command, tmp_path: Path) -> None:
+def test_a_successful_game_is_appended_as_a_conversation_where_a_demonstration_can_show_it(agent_r1, succeed, tmp_path):
     file = tmp_path / "shown.jsonl"
     file.write_text('{"messages": []}')  # somebody's own line, without an end
     asked = ["play", "calculator", "--question", "What is 6 * 7?", "--answer", "42", "--keep", file]
@@ -147,9 +132,7 @@ def test_a_successful_game_is_appended_as_a_conversation(agent_r1: Command, succ
     }
     assert third["messages"][-1] == {"role": "assistant", "content": "<answer>41</answer>"}
 
-
-def test_a_game_that_no_demonstration_can_show_is_not_kept(agent_r1: Command, succeed: Command, tmp_path: Path) -> None:
-    file = tmp_path / "shown.jsonl"
+    file = tmp_path / "none.jsonl"
     asked = ["play", "calculator", "env.format=search_tags", "--question", "?", "--answer", "42", "--keep", file]
     done = succeed(*asked, input="<search>6*7</search> and now\n<answer>42</answer>\n")
     assert f"not kept in {file}: action 1 of the demonstration of task question.0 goes on after" in done.stderr
@@ -158,11 +141,9 @@ def test_a_game_that_no_demonstration_can_show_is_not_kept(agent_r1: Command, su
     assert (alone.exit_code, "give --keep too" in " ".join(alone.stderr.split())) == (2, True)
 
 
-def test_a_tool_counts_the_tokens_of_the_recipes_model(succeed: Command) -> None:
-    tools = "tools=[{name: wiki_search, max_tokens: 3, show: texts}]"
-    done = succeed(
-        "play", "default", tools, "--question", "Who?", "--answer", "x", input="/wiki_search film\n<answer>x</answer>\n"
-    )
+def test_a_tool_counts_the_tokens_of_the_recipes_model(succeed):
+    tools, asked = "tools=[{name: wiki_search, max_tokens: 3, show: texts}]", ("--question", "Who?", "--answer", "x")
+    done = succeed("play", "default", tools, *asked, input="/wiki_search film\n<answer>x</answer>\n")
     assert " ..." in done.stdout
 
 
@@ -172,20 +153,16 @@ from agent_r1_core import ToolSpec, hookimpl, tool
 
 AGENT_R1_PLUGIN_API = 1
 
-
 @tool
 def fetch(page: str) -> str:
     """Fetches a page."""
     return "\\x1b[2J\\rpaid\\u202e"
 
-
-@hookimpl
-def register_tools():
-    return [ToolSpec("fetch", ":fetch", "fetches a page")]
+register_tools = hookimpl(lambda: [ToolSpec("fetch", ":fetch", "fetches a page")])
 '''
 
 
-def test_what_tools_and_people_write_is_shown_and_kept_whatever_it_is(succeed: Command, tmp_path: Path) -> None:
+def test_what_tools_and_people_write_is_shown_and_kept_whatever_it_is(succeed, tmp_path, agent_r1):
     """Terminal escapes of a tool, and lone surrogates: from the command line, and as a model's JSON may spell them."""
     (tmp_path / "hostile.py").write_text(HOSTILE)
     script = tmp_path / "actions.yaml"
@@ -204,11 +181,8 @@ def test_what_tools_and_people_write_is_shown_and_kept_whatever_it_is(succeed: C
     assert episode["turns"][2]["observation"][0]["content"] == "\x1b[2J\rpaid\u202e"
     assert episode["turns"][0]["calls"][0]["arguments"] == {"page": 1, "\ud83d": 2}
 
-
-def test_input_that_is_no_text_and_a_failure_with_escapes_are_sentences(agent_r1: Command) -> None:
     done = agent_r1("play", "calculator", input=b"\xff\n")
-    assert done.exit_code == 2
-    assert "error: the input is no text" in done.stderr
+    assert (done.exit_code, "error: the input is no text" in done.stderr) == (2, True)
     hostile = agent_r1("play", "calculator", "--script", "\x1b[2J.txt").stderr
     assert r"the script \x1b[2J.txt cannot be read" in hostile
     assert "\x1b" not in hostile
@@ -225,9 +199,8 @@ def test_input_that_is_no_text_and_a_failure_with_escapes_are_sentences(agent_r1
         ("a.txt", '/calculator {"expression": \n', "are not JSON"),
     ],
 )
-def test_a_script_that_cannot_be_played(agent_r1: Command, tmp_path: Path, name: str, text: str, words: str) -> None:
+def test_a_script_that_cannot_be_played(agent_r1, tmp_path, name, text, words):
     (tmp_path / name).write_text(text)
     done = agent_r1("play", "calculator", "--script", tmp_path / name)
-    assert done.exit_code == 2
+    assert (done.exit_code, done.stderr.count("error:")) == (2, 1)
     assert words in done.stderr
-    assert done.stderr.count("error:") == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from agent_r1_core import CommandSpec, hookimpl
 
 AGENT_R1_PLUGIN_API = 1
 
-
 @hookimpl
 def register_commands():
     return [
@@ -26,7 +24,6 @@ def register_commands():
 """
 COMMANDS = """\
 from agent_r1_core import ConfigError
-
 
 def count(number: int) -> None:
     \"\"\"Count to a number.\"\"\"
@@ -52,9 +49,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("site")
-def test_a_command_is_listed_called_and_explained_its_failures_are_sentences_and_an_own_command_stays(
-    agent_r1: Callable,
-) -> None:
+def test_a_command_is_listed_called_and_explained_its_failures_are_sentences_and_an_own_command_stays(agent_r1):
     assert "report     Commands of the plugin thirds." in agent_r1("--help").stdout
     assert "count  Count." in agent_r1("report").output
     assert agent_r1("report", "count", "3").stdout == "1 2 3\n"
@@ -71,9 +66,7 @@ def test_a_command_is_listed_called_and_explained_its_failures_are_sentences_and
     assert "command 'train' cannot be called: agent-r1 has one of its own; rename it" in checked
 
 
-def test_plugins_that_could_not_be_read_are_tried_again_and_those_not_looked_for_a_sentence(
-    site: Path, agent_r1: Callable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plugins_that_could_not_be_read_are_tried_again_and_unknown_ones_a_sentence(site, agent_r1, monkeypatch):
     (site / "thirds_plugin.py").write_text("import missing_here\n" + PLUGIN)
     assert not any(name.startswith("report") for name in offered())
     (site / "missing_here.py").touch()
@@ -84,7 +77,7 @@ def test_plugins_that_could_not_be_read_are_tried_again_and_those_not_looked_for
     assert refused.stderr == "error: no plugin called 'thrids' can be disabled; did you mean 'thirds'?\n"
 
 
-def test_help_reads_plugins_again_only_when_something_changed(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_reads_plugins_again_only_when_something_changed(site, monkeypatch):
     read: list[int] = []
     discover = Registry.discover
     monkeypatch.setattr(Registry, "discover", lambda: read.append(1) or discover())

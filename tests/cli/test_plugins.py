@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 from pydantic import Field, create_model
@@ -13,13 +12,10 @@ from pydantic import Field, create_model
 from agent_r1_cli.plugins_show import type_in_words
 from agent_r1_core.contracts.component import LocalPath
 
-Run = Callable[..., Any]
-
 LOCAL = '''
 from agent_r1_core import ComponentConfig, Preset, RewardFn, RewardSpec, ToolSpec, hookimpl, tool
 
 AGENT_R1_PLUGIN_API = 1
-
 
 @tool
 def shout(text: str, times: int = 1) -> str:
@@ -29,7 +25,6 @@ def shout(text: str, times: int = 1) -> str:
         text: what to say
     """
     return text.upper() * times
-
 
 class Length(RewardFn):
     """Rewards long answers."""
@@ -45,12 +40,7 @@ class Length(RewardFn):
     def score(self, trajectory):
         return 1.0
 
-
-@hookimpl
-def register_tools():
-    return [ToolSpec("shout", ":shout", "Loud", aliases=("yell",))]
-
-
+register_tools = hookimpl(lambda: [ToolSpec("shout", ":shout", "Loud", aliases=("yell",))])
 @hookimpl
 def register_rewards():
     return [RewardSpec("length", ":Length", "Likes it long", presets=(Preset("short", {"target": 3}, "Brief"),))]
@@ -69,11 +59,10 @@ def broken(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(root / "tests" / "fixtures" / "broken_plugins"))
 
 
-def test_list_shows_names_aliases_and_presets_or_those_of_one_kind(agent_r1: Run, local: Path) -> None:
+def test_list_shows_names_aliases_and_presets_or_those_of_one_kind(agent_r1, local):
     result = agent_r1("plugins", "list", "-p", local)
     rows = [line.split(maxsplit=3) for line in result.stdout.splitlines()]
-    assert result.exit_code == 0
-    assert rows[0] == ["KIND", "NAME", "PLUGIN", "SUMMARY"]
+    assert (result.exit_code, rows[0]) == (0, ["KIND", "NAME", "PLUGIN", "SUMMARY"])
     assert ["tool", "yell", "mine", "alias of shout"] in rows
     assert ["reward", "short", "mine", "length preset: Brief"] in rows
     wrong = agent_r1("plugins", "list", "--kind", "tols")
@@ -87,22 +76,18 @@ def test_list_shows_names_aliases_and_presets_or_those_of_one_kind(agent_r1: Run
     assert {"mine", "calculator"} <= {plugin["name"] for plugin in answer["plugins"]}
 
 
-def test_list_survives_the_broken_plugins_and_doctor_names_each_and_says_why(
-    succeed: Run, broken: None, agent_r1: Run
-) -> None:
-    result = succeed("plugins", "list", "--disable-plugin", "switched_off")
-    assert "Says what it was told" in result.stdout
-    assert (
-        "not loaded: wrong_api (broken-plugins 1.0) is incompatible: it was written for plugin API 99" in result.stderr
-    )
+def test_list_survives_the_broken_plugins_and_doctor_names_each_and_says_why(succeed, broken, agent_r1):
+    done = succeed("plugins", "list", "--disable-plugin", "switched_off")
+    assert "Says what it was told" in done.stdout
+    assert "not loaded: wrong_api (broken-plugins 1.0) is incompatible: it was written for plugin API 99" in done.stderr
     table = agent_r1("plugins", "doctor", "-P", "switched_off").stdout
     rows = {line.split()[0]: " ".join(line.split()) for line in table.splitlines()}
     assert rows["bad_target"].startswith("bad_target broken-plugins 1.0 wrong tool 'nowhere': ")
     assert rows["sound"] == "sound broken-plugins 1.0 ok 1 name checked"
     assert rows["switched_off"].endswith("disabled it was disabled by the user")
-    result = agent_r1("plugins", "doctor", "--json", "-P", "switched_off")
-    assert result.exit_code == 1
-    answer = json.loads(result.stdout)
+    done = agent_r1("plugins", "doctor", "--json", "-P", "switched_off")
+    assert done.exit_code == 1
+    answer = json.loads(done.stdout)
     found = {(plugin["name"], plugin["distribution"]): plugin for plugin in answer["plugins"]}
     assert not answer["ok"]
     for name, why in {"import_error": "that_nobody_installed", "bad_target": "has no 'Missing'"}.items():
@@ -114,10 +99,8 @@ def test_list_survives_the_broken_plugins_and_doctor_names_each_and_says_why(
     assert found["sound", "broken-plugins"]["problems"] == []
 
 
-def test_show_a_tool_and_what_it_pays(agent_r1: Run, local: Path) -> None:
-    mistyped = agent_r1("plugins", "show", "shuot", "-p", local)
-    assert mistyped.exit_code == 3
-    assert "error: no component is called 'shuot'; did you mean 'shout'?" in mistyped.stderr
+def test_show_a_tool_and_what_it_pays(agent_r1, local, refuse):
+    refuse(3, "error: no component is called 'shuot'; did you mean 'shout'?", "plugins", "show", "shuot", "-p", local)
     text = agent_r1("plugins", "show", "yell", "-p", local).stdout
     line = LOCAL.splitlines().index("@tool") + 1
     assert f"plugin:    mine ({local})" in text
@@ -134,12 +117,9 @@ def test_show_a_tool_and_what_it_pays(agent_r1: Run, local: Path) -> None:
     assert json.loads(agent_r1("plugins", "show", "yell", "--json", "-p", local).stdout)["reward_range"] == [-0.5, 1.0]
 
 
-def test_a_page_shows_options_says_what_a_reward_scores_and_fits_the_terminal(
-    agent_r1: Run, local: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_shows_options_says_what_a_reward_scores_and_fits_the_terminal(agent_r1, local, monkeypatch):
     answer = json.loads(agent_r1("plugins", "show", "mine/short", "--json", "-p", local).stdout)
-    assert answer["preset_of"] == "length"
-    assert answer["range"] == [-1.0, 1.0]
+    assert (answer["preset_of"], answer["range"]) == ("length", [-1.0, 1.0])
     assert answer["options"] == [
         {"name": "target", "type": "whole number", "required": False, "default": 3, "doc": "Letters to aim at."},
         {"name": "unit", "type": "text or null", "required": False, "default": None, "doc": ""},
@@ -174,28 +154,25 @@ def test_a_page_shows_options_says_what_a_reward_scores_and_fits_the_terminal(
         (dict[str, int], {}, "mapping"),
     ],
 )
-def test_types_read_as_people_write_them(annotation: Any, limits: dict[str, int], words: str) -> None:
+def test_types_read_as_people_write_them(annotation, limits, words):
     model = create_model("Options", it=(annotation, Field(**limits)))
     field = model.model_fields["it"]
     assert type_in_words(field.annotation, field.metadata) == words
 
 
 @pytest.mark.slow
-def test_every_option_of_every_built_in_component_has_a_meaning_and_a_type(agent_r1: Run) -> None:
+def test_every_option_of_every_built_in_component_has_a_meaning_and_a_type(agent_r1):
     listed = json.loads(agent_r1("plugins", "list", "--json").stdout)["components"]
     for component in listed:
-        page = json.loads(
-            agent_r1("plugins", "show", component["qualified"], "--kind", component["kind"], "--json").stdout
-        )
+        name, kind = component["qualified"], component["kind"]
+        page = json.loads(agent_r1("plugins", "show", name, "--kind", kind, "--json").stdout)
         for option in page.get("options", ()):
-            assert option["doc"], f"{component['qualified']} does not say what {option['name']} means"
-            assert "anything" not in option["type"], f"{component['qualified']}.{option['name']}"
+            assert option["doc"], f"{name} does not say what {option['name']} means"
+            assert "anything" not in option["type"], f"{name}.{option['name']}"
             assert "None" not in option["doc"], "a recipe says null"
 
 
-def test_doctor_finds_the_built_in_plugins_in_order_and_names_that_two_plugins_offer(
-    agent_r1: Run, local: Path
-) -> None:
+def test_doctor_finds_the_built_in_plugins_in_order_and_names_that_two_plugins_offer(agent_r1, local):
     result = agent_r1("plugins", "doctor", "--json")
     findings = {plugin["name"]: plugin["problems"] for plugin in json.loads(result.stdout)["plugins"]}
     assert not any(findings.values()), findings

@@ -9,9 +9,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +19,6 @@ from agent_r1_cli.runs_command import age
 from agent_r1_core.runs.files import write_json
 from agent_r1_core.runs.run import Run
 
-Command = Callable[..., Any]
 NOW = 1_700_000_000.0
 
 FAILURES = {"episodes": 3, "of": 203, "reason": "the prompt does not fit", "alike": 3}
@@ -56,7 +54,7 @@ def _date(run: Path, began: str) -> None:
     write_json(run / "run.json", json.loads((run / "run.json").read_text()) | {"created": began})
 
 
-def test_the_newest_come_first_each_on_a_line(succeed: Command, home: Path) -> None:
+def test_the_newest_come_first_each_on_a_line_and_programs_get_all_that_is_known(succeed, home, agent_r1):
     result = succeed("runs")
     lines = [line.split("  ") for line in result.stdout.splitlines()]
     assert [[cell.strip() for cell in line if cell] for line in lines[:4]] == [
@@ -70,9 +68,6 @@ def test_the_newest_come_first_each_on_a_line(succeed: Command, home: Path) -> N
     assert result.stdout.splitlines()[5] == (
         "old: of exact_match, failed and not scored: 3 of 203 episodes (the prompt does not fit)"
     )
-
-
-def test_programs_get_all_that_is_known(agent_r1: Command, home: Path) -> None:
     answer = json.loads(agent_r1("runs", "runs/old", "--json").stdout, parse_constant=pytest.fail)
     (run,) = answer["runs"]
     assert (answer["schema"], run["id"], run["algorithm"], run["steps"]) == (1, "old", "ppo", 25)
@@ -84,9 +79,7 @@ def test_programs_get_all_that_is_known(agent_r1: Command, home: Path) -> None:
     assert run["path"] == str(home / "runs" / "old")
 
 
-def test_a_narrow_terminal_loses_columns_and_the_middle_of_long_names(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_narrow_terminal_loses_columns_and_the_middle_of_long_names(home, monkeypatch):
     header, *lines = _on_a_terminal(monkeypatch, 83)
     assert header.split() == ["run", "state", "best", "age"]
     assert "exact_match 0.960 [0.923, 0.979] (200 of 203)" in lines[2]
@@ -111,7 +104,7 @@ def _on_a_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> list[str]:
     return re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue()).splitlines()
 
 
-def test_without_runs_it_says_how_to_get_one(agent_r1: Command, tmp_path: Path, monkeypatch: Any) -> None:
+def test_without_runs_it_says_how_to_get_one(agent_r1, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = agent_r1("runs")
     assert (result.exit_code, result.stdout) == (0, "")
@@ -124,7 +117,7 @@ def test_without_runs_it_says_how_to_get_one(agent_r1: Command, tmp_path: Path, 
     )
 
 
-def test_a_list_needs_nothing_heavy(home: Path) -> None:
+def test_a_list_needs_nothing_heavy(home):
     code = (
         "import sys; from agent_r1_cli.main import build_app\n"
         "try: build_app()(['runs'])\n"
@@ -138,5 +131,5 @@ def test_a_list_needs_nothing_heavy(home: Path) -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"), [(-1, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (2 * 86400, "2 days")]
 )
-def test_ages(seconds: float, text: str) -> None:
+def test_ages(seconds, text):
     assert age(seconds) == text

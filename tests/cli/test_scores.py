@@ -19,12 +19,9 @@ from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import ScoreContract
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 
-Invoke = Callable[..., Any]
-Make = Callable[..., Path]
-
 
 @pytest.fixture
-def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """`make("a", 30)`: the run `a` with an evaluation that answers the first 30 of 40 questions."""
     monkeypatch.chdir(tmp_path)
 
@@ -43,9 +40,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     return record
 
 
-def test_a_result_is_scored_again_without_playing_and_what_was_recorded_otherwise_is_told(
-    agent_r1: Invoke, succeed: Invoke, make: Make
-) -> None:
+def test_a_result_is_scored_again_without_playing_and_what_differs_is_told(agent_r1, succeed, make, refuse):
     make("a", 30)
     done = succeed("eval", "--rescore", "runs/a")
     assert "exact_match        0.750  [0.598, 0.858]" in done.stdout
@@ -54,9 +49,7 @@ def test_a_result_is_scored_again_without_playing_and_what_was_recorded_otherwis
     answer = json.loads(agent_r1("eval", "--rescore", "runs/a/eval_1", "--json").stdout)
     assert (answer["schema"], answer["differs"], answer["n"]) == (1, [], 40)
     assert answer["breakdowns"]["hops"]["2"]["exact_match"]["n"] == 20
-    missing = agent_r1("eval", "--rescore", "runs/b")
-    assert (missing.exit_code, missing.stdout) == (1, "")
-    assert "runs/b is neither a result file nor a run; give a file of evaluations/" in missing.stderr
+    refuse(1, "runs/b is neither a result file nor a run; give a file of evaluations/", "eval", "--rescore", "runs/b")
     file = Path("runs/a/evaluations/eval_1.json")
     file.write_text(file.read_text().replace('"mean": 0.75', '"mean": 0.8'))
     done = agent_r1("eval", "--rescore", file)
@@ -68,9 +61,7 @@ def test_a_result_is_scored_again_without_playing_and_what_was_recorded_otherwis
         assert (done.exit_code, sentence in done.stderr) == (2, True), extra
 
 
-def test_two_runs_are_compared_question_by_question_and_results_with_a_comma_as_seeds(
-    agent_r1: Invoke, succeed: Invoke, make: Make
-) -> None:
+def test_two_runs_are_compared_question_by_question_and_results_with_a_comma_as_seeds(agent_r1, succeed, make, refuse):
     make("a", 30)
     make("b", 20, conditions=["silenced tools"])
     done = succeed("compare", "runs/a", "mute=runs/b/eval_1")
@@ -90,26 +81,20 @@ def test_two_runs_are_compared_question_by_question_and_results_with_a_comma_as_
     alone = succeed("compare", "ppo=runs/a0,runs/a1")
     assert alone.stdout.splitlines()[1].startswith("ppo          0.775  [")
     assert "difference" not in alone.stdout
-    twice = agent_r1("compare", "runs/a0,runs/a0", "runs/b0")
-    assert (twice.exit_code, twice.stdout) == (2, "")
-    assert "runs/a0,runs/a0 names a result twice" in twice.stderr
+    refuse(2, "runs/a0,runs/a0 names a result twice", "compare", "runs/a0,runs/a0", "runs/b0")
 
 
-def test_runs_on_other_questions_are_not_compared_by_mistake(agent_r1: Invoke, make: Make) -> None:
+def test_runs_on_other_questions_are_not_compared_by_mistake(agent_r1, make, refuse):
     make("a", 30)
     make("b", 20, 30)
-    refused = agent_r1("compare", "runs/a", "runs/b")
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "10 of the 40 questions of runs/a were not asked in every other result" in refused.stderr
+    refuse(2, "10 of the 40 questions of runs/a were not asked in every other result", "compare", "runs/a", "runs/b")
     unknown = agent_r1("compare", "runs/a", "runs/b", "--score", "em")
     assert "runs/a has no score 'em'; compare by one that all have: exact_match, f1" in unknown.stderr
     shared = agent_r1("compare", "runs/a", "runs/b", "--common")
     assert "runs/a: 10 of 40 questions are left out: others lack them" in shared.stdout
 
 
-def test_a_plugin_of_one_file_adds_a_score_that_is_read_without_it(
-    agent_r1: Invoke, changed: Callable[..., list[str]], root: Path
-) -> None:
+def test_a_plugin_of_one_file_adds_a_score_that_is_read_without_it(agent_r1, changed, root):
     plugin = ["-p", root / "tests/fixtures/end_to_end/scores.py"]
     page = agent_r1("plugins", "show", "half_turns", *plugin).stdout
     assert "turns of two that were taken (share); lower is better" in page
@@ -118,8 +103,7 @@ def test_a_plugin_of_one_file_adds_a_score_that_is_read_without_it(
     assert done.exit_code == 0, done.stderr
     assert "episodes lack the score broken, first " in done.stdout
     again = json.loads(agent_r1("eval", "--rescore", "runs/small", "--json").stdout)
-    assert again["differs"] == []
-    assert again["declared"]["half_turns"]["bounds"] == "0 to 1"
+    assert (again["differs"], again["declared"]["half_turns"]["bounds"]) == ([], "0 to 1")
     assert 0 < again["metrics"]["score/half_turns"]["mean"] <= 1
     assert "score/broken" not in again["metrics"]
     compared = agent_r1("compare", "a=runs/small", "b=runs/small", "--score", "score/half_turns")
@@ -130,7 +114,7 @@ def test_a_plugin_of_one_file_adds_a_score_that_is_read_without_it(
     assert [0 < cell <= 1 for (cell,) in matrix.cells if cell is not None] == [True] * 4
 
 
-def test_a_recipe_lets_a_score_choose_the_best_checkpoint_and_gives_it_time(root: Path) -> None:
+def test_a_recipe_lets_a_score_choose_the_best_checkpoint_and_gives_it_time(root):
     def load(best: str) -> RunConfig:
         overrides = ["scores=[half_turns, {name: broken, timeout: 300}]", f"checkpoint.best={best}"]
         return load_config("default", overrides, plugins=[root / "tests/fixtures/end_to_end/scores.py"]).config

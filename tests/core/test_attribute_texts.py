@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import pydoc
-from typing import Any
 
 import pytest
 
@@ -23,20 +22,20 @@ from agent_r1_core.learning.loss import LossTerms, LossTokens
         ("Metric", "unit", "empty for a plain number."),
     ],
 )
-def test_a_docstring_has_the_texts_of_attributes(name: str, attribute: str, text: str) -> None:
+def test_a_docstring_has_the_texts_of_attributes(name, attribute, text):
     shown = inspect.getdoc(getattr(agent_r1_core, name)) or ""
     (line,) = [line for line in shown.splitlines() if line.startswith(f"    {attribute}: ")]
     assert line.endswith(text)
 
 
 @pytest.mark.parametrize("cls", [Batch, Advantages, LossTokens, LossTerms])
-def test_help_says_what_each_field_of_an_algorithms_data_holds(cls: Any) -> None:
+def test_help_says_what_each_field_of_an_algorithms_data_holds(cls):
     shown = pydoc.render_doc(cls)
     for field in dataclasses.fields(cls):
         assert f" |      {field.name}: " in shown, f"{cls.__name__}.{field.name} has no text"
 
 
-def test_a_class_of_an_author_keeps_its_own_docstring() -> None:
+def test_a_class_of_an_author_keeps_its_own_docstring():
     class Mine(Step):
         """Mine."""
 

@@ -40,32 +40,29 @@ def helper() -> Iterator[Helper]:
     one.close()
 
 
-def test_it_is_one_process_that_keeps_our_environment_from_the_package(
-    helper: Helper, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_one_process_that_keeps_our_environment_from_the_package_and_says_what_fails(helper, monkeypatch):
     monkeypatch.setenv("SECRET_KEY", "ours")
     assert helper.ask("pid", 60) == helper.ask("pid", 60)
     seen = helper.ask("environment", 60)
     assert seen["GIVEN"] == "1"
     assert "SECRET_KEY" not in seen
-
-
-def test_what_it_refuses_is_said_and_it_goes_on(helper: Helper) -> None:
     before = helper.ask("pid", 60)
     with pytest.raises(HelperError, match="not that one"):
         helper.ask("refuse", 60)
     assert helper.ask("pid", 60) == before
+    with pytest.raises(HelperGone, match="/nowhere/python cannot be started: No such file or directory"):
+        Helper(["/nowhere/python"]).ask("pid", 60)
 
 
 @pytest.mark.parametrize("how", ["die", "noise"])
-def test_one_that_ends_or_talks_nonsense_is_replaced(helper: Helper, how: str) -> None:
+def test_one_that_ends_or_talks_nonsense_is_replaced(helper, how):
     before = helper.ask("pid", 60)
     with pytest.raises(HelperGone, match="ended with status"):
         helper.ask(how, 60)
     assert helper.ask("pid", 60) != before
 
 
-def test_one_that_hangs_is_killed_and_everybody_who_waits_for_it_is_told(helper: Helper) -> None:
+def test_one_that_hangs_is_killed_and_everybody_who_waits_for_it_is_told(helper):
     told: list[str] = []
 
     def wait() -> None:
@@ -85,12 +82,7 @@ def test_one_that_hangs_is_killed_and_everybody_who_waits_for_it_is_told(helper:
     assert helper.ask("pid", 60) != before
 
 
-def test_a_program_that_is_not_there_is_one_sentence() -> None:
-    with pytest.raises(HelperGone, match="/nowhere/python cannot be started: No such file or directory"):
-        Helper(["/nowhere/python"]).ask("pid", 60)
-
-
-def test_it_ends_with_the_run(tmp_path: Path) -> None:
+def test_it_ends_with_the_run(tmp_path):
     """Even with one that is killed."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

@@ -39,18 +39,18 @@ def special(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-def test_what_is_no_file_is_not_read(read: Callable[[Path], object], special: Path) -> None:
+def test_what_is_no_file_is_not_read(read, special):
     with pytest.raises(NotOpened, match=rf"{special} is not opened: it is a (pipe|socket|device), not a file"):
         read(special)
 
 
 @pytest.mark.parametrize("flags", [os.O_WRONLY | os.O_CREAT, os.O_RDWR, os.O_WRONLY | os.O_APPEND])
-def test_nor_written(flags: int, special: Path) -> None:
+def test_nor_written(flags, special):
     with pytest.raises(NotOpened, match="is not opened: it is a"):
         opening.open_to_write(special, flags)
 
 
-def test_reading_stops_at_a_bound_and_where_the_file_ended(tmp_path: Path) -> None:
+def test_reading_stops_at_a_bound_and_where_the_file_ended(tmp_path):
     file = tmp_path / "lines"
     file.write_bytes(b"ten bytes\n")
     assert opening.read_bytes(file, 10) == b"ten bytes\n"
@@ -61,19 +61,7 @@ def test_reading_stops_at_a_bound_and_where_the_file_ended(tmp_path: Path) -> No
         assert opened.read(3) == b"ten"
 
 
-def test_a_library_opens_no_folder_with_a_document_of_any_size(tmp_path: Path) -> None:
-    (tmp_path / "dangling").symlink_to("nowhere")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "weights.safetensors").touch()
-    os.truncate(tmp_path / "weights.safetensors", 10 * 2**30)
-    opening.check_folder(tmp_path, "folder", "missing")
-    (tmp_path / "config.json").touch()
-    os.truncate(tmp_path / "config.json", 10 * 2**30)
-    with pytest.raises(NotOpened, match=r"config\.json is not opened"):
-        opening.check_folder(tmp_path)
-
-
-def test_links_are_read_and_never_written(tmp_path: Path) -> None:
+def test_links_are_read_and_never_written(tmp_path):
     """Hubs keep models as links to blobs; a stranger's run may hold a link to anything."""
     theirs, link = tmp_path / "thesis", tmp_path / "run.json"
     theirs.write_text('{"a":\r\n1}')
@@ -94,7 +82,7 @@ def test_links_are_read_and_never_written(tmp_path: Path) -> None:
     assert not (tmp_path / "nothing yet").exists()
 
 
-def test_a_folder_that_is_written_has_no_way_out(tmp_path: Path) -> None:
+def test_a_folder_that_is_written_has_no_way_out(tmp_path):
     folder, outside = tmp_path / "run", tmp_path / "outside"
     for path in (folder / "checkpoints" / "step_000001", outside):
         path.mkdir(parents=True)
@@ -114,7 +102,7 @@ def test_a_folder_that_is_written_has_no_way_out(tmp_path: Path) -> None:
     opening.check_inside(folder / "missing", outside, folder)
 
 
-def test_it_says_what_the_system_says_of_missing_files_and_folders(tmp_path: Path) -> None:
+def test_a_library_opens_no_folder_with_a_document_of_any_size_and_missing_files_are_the_systems_errors(tmp_path):
     for read in (opening.open_to_read, opening.check_regular):
         with pytest.raises(FileNotFoundError):
             read(tmp_path / "missing")
@@ -122,9 +110,19 @@ def test_it_says_what_the_system_says_of_missing_files_and_folders(tmp_path: Pat
             read(tmp_path)
         assert raised.value.errno == errno.EISDIR
 
+    (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "weights.safetensors").touch()
+    os.truncate(tmp_path / "weights.safetensors", 10 * 2**30)
+    opening.check_folder(tmp_path, "folder", "missing")
+    (tmp_path / "config.json").touch()
+    os.truncate(tmp_path / "config.json", 10 * 2**30)
+    with pytest.raises(NotOpened, match=r"config\.json is not opened"):
+        opening.check_folder(tmp_path)
+
 
 @pytest.mark.parametrize("content", [b"[" * 200_000, b"\xff", b"{", b""])
-def test_what_is_no_json_is_a_value_error(content: bytes, tmp_path: Path) -> None:
+def test_what_is_no_json_is_a_value_error(content, tmp_path):
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(ValueError):
         opening.read_json(tmp_path / "file")

@@ -61,18 +61,16 @@ def in_little_memory() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_what_is_too_much_is_refused_before_it_is_read(bomb: str, tmp_path: Path) -> None:
+def test_what_is_too_much_is_refused_before_it_is_read(bomb, tmp_path):
     path = write(tmp_path / "bomb.parquet", BOMBS[bomb]())
     assert path.stat().st_size < 400_000
     for read in READERS.values():
-        refused = pytest.raises(
-            (NotOpened, TaskError), match=r"it stands for [0-9,]+ bytes, and at most 536,870,912 are"
-        )
+        refused = pytest.raises((NotOpened, TaskError), match=r"it stands for [0-9,]+ bytes, and at most 536,870,912 ")
         with in_little_memory(), refused:
             read(path)
 
 
-def test_texts_inside_lists_are_read_a_few_rows_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_inside_lists_are_read_a_few_rows_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr("agent_r1_core.parquet.LEAST", 2**26)
     texts = pa.DictionaryArray.from_arrays(pa.array([0] * 1000, pa.int32()), pa.array(["x" * 100_000]))
     lists = pa.ListArray.from_arrays(pa.array(range(1001), pa.int32()), texts)
@@ -86,7 +84,7 @@ def test_texts_inside_lists_are_read_a_few_rows_at_once(tmp_path: Path, monkeypa
                     read(path)
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_what_was_written_is_read(tmp_path):
     table = pa.table(
         {
             "text": ["a", "b", None, "a"] * 5,
@@ -104,7 +102,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert [record for _, record in stream_records(tmp_path / "file.parquet")] == table.to_pylist()
 
 
-def test_light_rows_come_many_at_once_and_heavy_ones_few_all_of_them_plain(tmp_path: Path) -> None:
+def test_light_rows_come_many_at_once_and_heavy_ones_few_all_of_them_plain(tmp_path):
     lists = pa.array([["a"]] * 1000)
     for length, many in ((1, True), (300_000, False)):
         text = pa.DictionaryArray.from_arrays(pa.array([0] * 1000, pa.int32()), pa.array(["x" * length]))

@@ -28,7 +28,7 @@ def write(path: Path, records: list[Any]) -> Path:
     return path
 
 
-def test_a_folder_is_read_as_the_hub_lays_data_sets_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_read_as_the_hub_lays_data_sets_out(tmp_path, monkeypatch):
     datasets = pytest.importorskip("datasets")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     folder = tmp_path / "data"
@@ -58,14 +58,14 @@ def test_a_folder_is_read_as_the_hub_lays_data_sets_out(tmp_path: Path, monkeypa
         ("data.csv", b"a,b\n1,\xff", "is not UTF-8 text at byte 6"),
     ],
 )
-def test_a_broken_file_gives_one_sentence(tmp_path: Path, name: str, content: bytes, sentence: str) -> None:
+def test_a_broken_file_gives_one_sentence(tmp_path, name, content, sentence):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(TaskError, match=sentence):
         read_records(tmp_path / name, hub="")
 
 
 @pytest.mark.parametrize("name", ["data.jsonl", "data.jsonl.gz", "data.csv"])
-def test_a_line_beyond_the_bound_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_beyond_the_bound_is_refused(name, tmp_path, monkeypatch):
     monkeypatch.setattr("agent_r1_core.records.files.DOCUMENT", 2**20)
     content = b'"a"\n"' + b"x" * 2**20 + b'"\n'
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
@@ -77,14 +77,12 @@ def test_a_line_beyond_the_bound_is_refused(name: str, tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     ("name", "places"),
     [
-        ("data.jsonl", ["line 1", "line 3"]),
-        ("data.jsonl.gz", ["line 1", "line 3"]),
-        ("data.json", ["record 1", "record 2"]),
-        ("data.parquet", ["record 1", "record 2"]),
+        *((name, ["line 1", "line 3"]) for name in ("data.jsonl", "data.jsonl.gz")),
+        *((name, ["record 1", "record 2"]) for name in ("data.json", "data.parquet")),
         ("data.csv", ["line 2", "line 5"]),
     ],
 )
-def test_the_place_of_a_record_is_its_line_or_its_number_from_1(tmp_path: Path, name: str, places: list[str]) -> None:
+def test_the_place_of_a_record_is_its_line_or_its_number_from_1(tmp_path, name, places):
     path = tmp_path / name
     if path.suffix == ".csv":
         path.write_text('question,n\n"Who,\nelse?",1\n\nWho?,2\n')
@@ -99,9 +97,7 @@ def test_the_place_of_a_record_is_its_line_or_its_number_from_1(tmp_path: Path, 
         read_records(tmp_path / "absent.json", hub="")
 
 
-def test_a_hub_that_does_not_answer_is_asked_once_and_its_cache_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hub_that_does_not_answer_is_asked_once_and_its_cache_is_read(tmp_path, monkeypatch):
     datasets, hub = pytest.importorskip("datasets"), pytest.importorskip("huggingface_hub")
     for module in (datasets.config, hub.constants):
         monkeypatch.setattr(module, "HF_HUB_OFFLINE", False)
@@ -120,13 +116,13 @@ def test_a_hub_that_does_not_answer_is_asked_once_and_its_cache_is_read(
     assert not hub.constants.HF_HUB_OFFLINE
 
 
-def test_the_hub_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hub_without_its_package_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(TaskError, match=r"agent-r1\[hub\]"):
         read_records(None, hub="some/data")
 
 
-def test_size_and_offset_choose_and_places_are_named(tmp_path: Path) -> None:
+def test_size_offset_and_a_random_sample_choose_places_are_named_and_a_path_is_kept_absolute(tmp_path, monkeypatch):
     path = str(write(tmp_path / "data.json", [*RECORDS, {"n": 3}]))
     assert RecordsConfig(path=path, offset=1, size=1).read() == [Record(1, f"record 2 of {path}", RECORDS[1])]
     assert [record.content["n"] for record in RecordsConfig(path=path, offset=1).read()] == [2, 3]
@@ -134,8 +130,6 @@ def test_size_and_offset_choose_and_places_are_named(tmp_path: Path) -> None:
         with pytest.raises(TaskError, match="holds 3 records but"):
             config.read()
 
-
-def test_a_random_sample_is_the_seeds_and_keeps_the_files_order(tmp_path: Path) -> None:
     path = str(write(tmp_path / "data.json", [{"n": n} for n in range(100)]))
 
     def drawn(seed: int, **options: int) -> list[int]:
@@ -153,8 +147,14 @@ def test_a_random_sample_is_the_seeds_and_keeps_the_files_order(tmp_path: Path) 
     with pytest.raises(TaskError, match="holds 50 records but offset=41 and size=10 was asked for"):
         drawn(0, offset=41)
 
+    write(tmp_path / "data.json", RECORDS)
+    monkeypatch.chdir(tmp_path)
+    config = RecordsConfig(path="data.json")
+    monkeypatch.chdir("/")
+    assert [record.content for record in config.read()] == RECORDS
 
-def test_options_of_the_hub_are_idle_beside_a_path_and_a_seed_without_a_draw() -> None:
+
+def test_options_of_the_hub_are_idle_beside_a_path_and_a_seed_without_a_draw():
     draw = {"sample", "seed"}
     assert set(RecordsConfig().idle()) == draw
     assert set(RecordsConfig(size=3).idle()) == {"seed"}
@@ -172,18 +172,10 @@ def test_options_of_the_hub_are_idle_beside_a_path_and_a_seed_without_a_draw() -
         ("text", "record 7 has no text under 'question' (the record is a str, not an object with keys); give a file"),
     ],
 )
-def test_a_record_without_the_text_is_named(record: Any, sentence: str) -> None:
+def test_a_record_without_the_text_is_named(record, sentence):
     with pytest.raises(TaskError, match=re.escape(sentence)):
         text_field(record, "question", "record 7")
 
 
-def test_a_character_that_nothing_can_encode_is_replaced() -> None:
+def test_a_character_that_nothing_can_encode_is_replaced():
     assert text_field({"question": " half \ud83d a pair"}, "question", "record 7") == "half ? a pair"
-
-
-def test_a_relative_path_is_kept_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "data.json", RECORDS)
-    monkeypatch.chdir(tmp_path)
-    config = RecordsConfig(path="data.json")
-    monkeypatch.chdir("/")
-    assert [record.content for record in config.read()] == RECORDS

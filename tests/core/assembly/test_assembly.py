@@ -24,7 +24,6 @@ from agent_r1_core import ComponentConfig, Passage, Task, TaskSource, TaskSpec, 
 
 AGENT_R1_PLUGIN_API = 1
 
-
 class Titled(TaskSource):
     read = []
 
@@ -38,7 +37,6 @@ class Titled(TaskSource):
         self.read.append(self.config.title)
         return [Passage(self.config.title, "a city")]
 
-
 class Witness(Tracker):
     def open(self, run):
         with open(run.directory + "/opened.txt", "a") as file:
@@ -47,15 +45,8 @@ class Witness(Tracker):
     def log(self, step, metrics):
         pass
 
-
-@hookimpl
-def register_tasks():
-    return [TaskSpec("titled", ":Titled", "one task, and a corpus of one passage")]
-
-
-@hookimpl
-def register_trackers():
-    return [TrackerSpec("witness", ":Witness", "notes where a run goes on")]
+register_tasks = hookimpl(lambda: [TaskSpec("titled", ":Titled", "one task, and a corpus of one passage")])
+register_trackers = hookimpl(lambda: [TrackerSpec("witness", ":Witness", "notes where a run goes on")])
 """
 
 
@@ -65,28 +56,19 @@ def small(tmp_path: Path) -> list[str]:
     (tmp_path / "parts.py").write_text(PLUGIN)
     model = tiny_model_folder(tmp_path / "model", max_position_embeddings=512)
     return [
-        f"model.name={model}",
-        "model.dtype=float32",
-        "threads=1",
+        *(f"model.name={model}", "model.dtype=float32", "threads=1", "engine.max_new_tokens=4", "tools=[]"),
         "tasks={train: {name: arithmetic, size: 4}, eval: {name: arithmetic, split: eval, size: 1}}",
-        "tools=[]",
         "env={name: tool_calling, max_turns: 1, max_tokens: 300}",
-        "engine.max_new_tokens=4",
         "training={steps: 1, tasks_per_step: 1, samples_per_task: 2}",
-        "trackers=[witness]",
-        f"run={{dir: {tmp_path / 'runs'}, name: small}}",
+        *("trackers=[witness]", f"run={{dir: {tmp_path / 'runs'}, name: small}}"),
     ]
 
 
-def test_a_budget_beyond_the_models_positions_is_refused(small: list[str], tmp_path: Path) -> None:
+def test_a_budget_beyond_the_models_positions_is_refused_and_unknown_tools_of_a_bundled_one_are_named(small, tmp_path):
     resolved = load_config("default", [*small, "env.max_tokens=513"], plugins=[tmp_path / "parts.py"])
-    with pytest.raises(
-        ConfigError, match=r"env.max_tokens is 513, .* reads at most 512 tokens; set env.max_tokens=512"
-    ):
+    with pytest.raises(ConfigError, match=r"env.max_tokens is 513, .* at most 512 tokens; set env.max_tokens=512"):
         assemble(resolved, learning=False, task_sets=("eval",))
 
-
-def test_a_start_with_a_bundled_model_names_the_tools_that_it_does_not_know() -> None:
     keys = ["model={name: tiny-worlds, dtype: float32}", "threads=1", "tasks.eval.size=1"]
     said: list[str] = []
     assemble(load_config("default", keys), learning=False, task_sets=("eval",), note=said.append)
@@ -94,7 +76,7 @@ def test_a_start_with_a_bundled_model_names_the_tools_that_it_does_not_know() ->
     assert "will hardly call wiki_search;" in note
 
 
-def test_what_a_recipe_says_of_rewards_and_memory_reaches_them(small: list[str], tmp_path: Path) -> None:
+def test_what_a_recipe_says_of_rewards_and_memory_reaches_them(small, tmp_path):
     keys = ["rewards=[{name: exact_match, timeout: 7}]", "model.gradient_checkpointing=true"]
     parts = assemble(load_config("default", [*small, *keys], plugins=[tmp_path / "parts.py"]))
     assert [weighted.timeout for weighted in parts.rollouts.stages["train"].collector.settings.rewards] == [7.0]
@@ -122,9 +104,7 @@ async def searched(stage: Stage) -> str:
         ("rome", {"train": "Rome", "bern": "Rome", "rome": "Rome"}, {"Rome"}),
     ],
 )
-def test_tools_search_what_belongs_to_their_tasks_or_the_source_that_is_named(
-    small: list[str], tmp_path: Path, isolation: str, source: str, titles: dict[str, str], read: set[str]
-) -> None:
+def test_tools_search_what_belongs_to_their_tasks_or_the_named_source(small, tmp_path, isolation, source, titles, read):
     sets = "bern: {name: titled, title: Bern}, rome: {name: titled, title: Rome}"
     keys = [
         *(key for key in small if not key.startswith(("tasks", "tools"))),
@@ -143,7 +123,7 @@ def test_tools_search_what_belongs_to_their_tasks_or_the_source_that_is_named(
 
 
 @pytest.mark.parametrize("isolation", ["thread", pytest.param("process", marks=pytest.mark.slow)])
-def test_tools_search_the_corpora_of_all_training_sets(small: list[str], tmp_path: Path, isolation: str) -> None:
+def test_tools_search_the_corpora_of_all_training_sets(small, tmp_path, isolation):
     """In training, and for tasks that are held out of it."""
     sets = ", ".join(f"{title.lower()}: {{name: titled, title: {title}}}" for title in ("Bern", "Rome", "Oslo"))
     keys = [
@@ -162,16 +142,14 @@ def test_tools_search_the_corpora_of_all_training_sets(small: list[str], tmp_pat
     ("declared", "word", "isolated"),
     [("process", "auto", True), ("thread", "auto", False), ("process", "thread", False), ("thread", "process", True)],
 )
-def test_a_tool_declares_where_it_runs_and_the_recipe_may_decide(
-    declared: str, word: str, isolated: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tool_declares_where_it_runs_and_the_recipe_may_decide(declared, word, isolated, monkeypatch):
     monkeypatch.setattr(Calculator, "isolation", declared)
     resolved = load_config("calculator", [f"tools=[{{name: calculator, isolation: {word}}}]"])
     assert bool(make_tools(resolved, 1)._isolated) is isolated
     assert not make_tools(resolved, 1, in_process=True)._isolated
 
 
-def test_an_evaluation_of_a_run_computes_as_the_run_did(small: list[str], tmp_path: Path) -> None:
+def test_an_evaluation_of_a_run_computes_as_the_run_did(small, tmp_path):
     keys = [key for key in small if not key.startswith("model")]
     plugins = [tmp_path / "parts.py"]
     run = train("default", [key.replace("float32", "bfloat16") for key in small], plugins=plugins)
@@ -183,9 +161,10 @@ def test_an_evaluation_of_a_run_computes_as_the_run_did(small: list[str], tmp_pa
     assert (dtype(), dtype("model.dtype=float32")) == ("bfloat16", "float32")
 
 
-def test_a_tracker_hears_where_a_run_goes_on_even_from_its_beginning(small: list[str], tmp_path: Path) -> None:
+def test_a_tracker_hears_where_a_run_goes_on_also_without_its_model_unless_it_computes_with_it(small, tmp_path):
     plugins = [tmp_path / "parts.py"]
-    run = train("default", small, plugins=plugins)
+    run, notes = train("default", small, plugins=plugins), Notes()
+    train("default", [*small, "algorithm.kl_coef=0.1", "run.name=near"], plugins=plugins)
     with Run.resume(run.path) as again:  # as if it had been killed before its first checkpoint
         again.truncate_after(0)
     train(run.path, resume=True)
@@ -193,15 +172,8 @@ def test_a_tracker_hears_where_a_run_goes_on_even_from_its_beginning(small: list
     assert (run.path / "opened.txt").read_text().split() == ["None", "-1", "1"]
     assert run.model.is_dir()
 
-
-def test_a_run_goes_on_without_the_model_that_it_began_with_unless_it_computes_with_it(
-    small: list[str], tmp_path: Path
-) -> None:
-    plugins, notes = [tmp_path / "parts.py"], Notes()
-    train("default", small, plugins=plugins)
-    train("default", [*small, "algorithm.kl_coef=0.1", "run.name=near"], plugins=plugins)
     (tmp_path / "model").rename(tmp_path / "elsewhere")
-    run = train(tmp_path / "runs" / "small", ["training.steps=2"], resume=True, listener=notes)
+    train(run.path, ["training.steps=3"], resume=True, listener=notes)
     assert f"the model {tmp_path / 'model'} is gone" in " ".join(notes.said)
     assert (run.model / "tokenizer.json").read_bytes() == (tmp_path / "elsewhere" / "tokenizer.json").read_bytes()
     with pytest.raises(ModelError, match=r"neither a Hugging Face folder .* nor a run"):

@@ -43,7 +43,7 @@ def saved(learner: Learner, folder: Path) -> Checkpoint:
     return Checkpoints(folder).save(1, asyncio.run(LocalLearner(learner).capture()).write)
 
 
-def test_a_learner_that_has_not_learnt_yet_is_saved_and_resumed(tmp_path: Path, noise: Path) -> None:
+def test_a_learner_that_has_not_learnt_yet_is_saved_and_resumed_and_a_state_of_something_else_is_named(tmp_path, noise):
     """It has no moments, and a resumed one that has some loses them."""
     checkpoint = saved(learner_of(noise, "plain"), tmp_path)
     resumed = learner_of(noise, "plain")
@@ -51,25 +51,19 @@ def test_a_learner_that_has_not_learnt_yet_is_saved_and_resumed(tmp_path: Path, 
     load_trainer_state(resumed, checkpoint)
     assert resumed.state.tensors() == {}
 
-
-def test_a_state_of_something_else_is_named(tmp_path: Path, noise: Path) -> None:
     learner = learner_of(noise, "plain")
     learn(learner, 1)
     other = Learner(Policy(tiny_model(hidden_size=32, intermediate_size=32)), GRPO(), TrainingConfig())
     learn(other, 1)
     cannot = r"step_000001 cannot be read \(.*; delete it to resume from the previous one"
-    for number, (written, error, message) in enumerate(
-        [
-            (other, RunError, cannot),
-            (learner_of(noise, "critic"), ConfigError, "with a critic and this learner has none"),
-        ]
+    for written, error, message in (
+        (other, RunError, cannot),
+        (learner_of(noise, "critic"), ConfigError, "with a critic and this learner has none"),
+        (learner_of(noise, "lora"), ModelError, "LoRA options"),
     ):
-        checkpoint = saved(written, tmp_path / str(number))
+        checkpoint = saved(written, tmp_path / error.__name__)
         with pytest.raises(error, match=message):
             load_trainer_state(learner, checkpoint)
-    checkpoint = saved(learner_of(noise, "lora"), tmp_path / "lora")
-    with pytest.raises(ModelError, match="LoRA options"):
-        load_trainer_state(learner, checkpoint)
     (checkpoint.trainer / "shard-00001-of-00001.safetensors").unlink()
     with pytest.raises(RunError, match=cannot):
         load_trainer_state(learner, checkpoint)
@@ -86,7 +80,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_what_the_disk_does_not_take_is_named_and_changes_nothing(tmp_path: Path, noise: Path) -> None:
+def test_what_the_disk_does_not_take_is_named_and_changes_nothing(tmp_path, noise):
     learner = LocalLearner(learner_of(noise, "plain"))
 
     def save(step: int) -> None:

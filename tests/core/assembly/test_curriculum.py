@@ -6,7 +6,6 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -31,9 +30,7 @@ def curriculum(*sizes: int, **settings: object) -> Curriculum:
     return Curriculum(parts, CurriculumConfig(**settings), seed=7)
 
 
-def played(
-    order: Curriculum, steps: int, varies: Callable[[int], bool], per_step: int = 4
-) -> tuple[list[int], Curriculum]:
+def played(order: Curriculum, steps: int, varies: Callable[[int], bool], per_step=4) -> tuple[list[int], Curriculum]:
     """The tasks of so many steps, where the groups of a task have a spread or not."""
     every: list[int] = []
     for _ in range(steps):
@@ -45,7 +42,7 @@ def played(
     return every, order
 
 
-def test_tasks_without_spread_are_passed_over_and_come_back_when_they_teach() -> None:
+def test_tasks_without_spread_are_passed_over_and_come_back_when_they_teach():
     every, order = played(curriculum(20), 100, lambda task: task < 10)
     counts = Counter(every)
     assert min(counts[task] for task in range(10)) > 4 * max(counts[task] for task in range(10, 20))
@@ -55,7 +52,7 @@ def test_tasks_without_spread_are_passed_over_and_come_back_when_they_teach() ->
     assert min(late[task] for task in range(10, 20)) > 2 * max(late[task] for task in range(10))
 
 
-def test_a_part_whose_groups_have_a_spread_is_drawn_more_and_the_others_no_less_than_is_set() -> None:
+def test_a_part_whose_groups_have_a_spread_is_drawn_more_and_the_others_no_less_than_is_set():
     every, order = played(curriculum(50, 50, least=0.2, rest=0), 400, lambda task: task < 50)
     share = sum(task < 50 for task in every[1000:]) / len(every[1000:])
     assert share == pytest.approx(1 / 1.2, abs=0.04)
@@ -65,15 +62,18 @@ def test_a_part_whose_groups_have_a_spread_is_drawn_more_and_the_others_no_less_
     assert found[metric.CURRICULUM_PASSED] == found[metric.CURRICULUM_RESTING] == 0
 
 
-def test_as_long_as_every_group_has_a_spread_it_is_the_plain_order() -> None:
+def test_as_long_as_every_group_has_a_spread_it_is_the_plain_order_and_there_are_tasks_even_where_all_rest():
     every, _ = played(curriculum(20), 12, lambda task: True)
     plain, _ = TaskOrder(20, "7/a", True).draw(20)
     assert every[:20] == plain
     assert set(Counter(every).values()) == {3}
+    every, _ = played(curriculum(6), 50, lambda task: False)
+    assert len(every) == 250
+    assert sorted(curriculum(3).draw(9)[0]) == [0, 1, 2], "all there are"
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_kept_place_goes_on_exactly_there_whatever_the_order_of_the_groups(seed: int) -> None:
+def test_a_kept_place_goes_on_exactly_there_whatever_the_order_of_the_groups(seed):
     def varies(task: int) -> bool:
         return random.Random(f"{seed}/{task}").random() < 0.4
 
@@ -86,12 +86,6 @@ def test_a_kept_place_goes_on_exactly_there_whatever_the_order_of_the_groups(see
     assert order.learn(forwards) == order.learn(dict(reversed(forwards.items())))
 
 
-def test_a_step_gets_tasks_even_where_all_rest() -> None:
-    every, _ = played(curriculum(6), 50, lambda task: False)
-    assert len(every) == 250
-    assert sorted(curriculum(3).draw(9)[0]) == [0, 1, 2], "all there are"
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -101,7 +95,7 @@ def test_a_step_gets_tasks_even_where_all_rest() -> None:
         ({"resting": [[1, 2, 0.5]]}, "whole number"),
     ],
 )
-def test_a_damaged_place_is_refused(change: dict[str, object], message: str) -> None:
+def test_a_damaged_place_is_refused(change, message):
     _, order = played(curriculum(9), 3, lambda task: False)
     with pytest.raises((TypeError, ValueError), match=message):
         order.at(order.state() | change)
@@ -111,7 +105,7 @@ def tasks_of(levels: list[object]) -> TaskSet:
     return TaskSet([Task(f"t{k}", "?", metadata={"level": level}) for k, level in enumerate(levels)], ())
 
 
-def test_a_key_of_the_metadata_makes_the_parts() -> None:
+def test_a_key_of_the_metadata_or_several_training_sets_make_the_parts_if_asked_for():
     config = resolve("calculator", ["training.curriculum={by: level}"]).config
     order = training_order(config, tasks_of(["easy", 3, "easy", "very hard"]))
     assert isinstance(order, Curriculum)
@@ -124,9 +118,6 @@ def test_a_key_of_the_metadata_makes_the_parts() -> None:
         training_order(config, TaskSet([make_task("bare")], ()))
     with pytest.raises(TaskError, match="have 65 values under 'level'"):
         training_order(config, tasks_of(list(range(65))))
-
-
-def test_several_training_sets_are_the_parts(tmp_path: Path) -> None:
     sets = "tasks.train={easy: {name: arithmetic, terms: 2}, hard: {name: arithmetic, terms: 4, weight: 3}}"
     config = resolve("calculator", [sets, "training.curriculum={}"]).config
     tasks = [Task(f"t{k}", "?", metadata={"source": name}) for k, name in enumerate(["easy", "hard", "hard"])]
@@ -135,6 +126,7 @@ def test_several_training_sets_are_the_parts(tmp_path: Path) -> None:
     assert {name: part.weight for name, part in order.parts.items()} == {"easy": 1, "hard": 3}
     with pytest.raises(ConfigError, match=r"training.curriculum.by .* has no effect here"):
         resolve("calculator", [sets, "training.curriculum={by: level}"])
+    assert not isinstance(training_order(resolve("calculator", []).config, tasks_of([1, 2])), Curriculum)
 
 
 @pytest.mark.parametrize(
@@ -146,10 +138,6 @@ def test_several_training_sets_are_the_parts(tmp_path: Path) -> None:
         (["training.curriculum={least: .5}"], "all tasks are one part"),
     ],
 )
-def test_a_curriculum_without_effect_is_refused(given: list[str], message: str) -> None:
+def test_a_curriculum_without_effect_is_refused(given, message):
     with pytest.raises(ConfigError, match=message):
         resolve("calculator", given)
-
-
-def test_it_is_off_unless_asked_for() -> None:
-    assert not isinstance(training_order(resolve("calculator", []).config, tasks_of([1, 2])), Curriculum)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
@@ -40,7 +39,7 @@ def model() -> PreTrainedModel:
     return tiny_llama()
 
 
-def test_a_gguf_file_computes_what_its_model_does(tmp_path: Path, model: PreTrainedModel) -> None:
+def test_a_gguf_file_computes_what_its_model_does(tmp_path, model):
     file = write_gguf(tmp_path / "tiny.gguf", model)
     source = find_model(str(file))
     ids = torch.arange(60).reshape(2, 30)
@@ -52,9 +51,7 @@ def test_a_gguf_file_computes_what_its_model_does(tmp_path: Path, model: PreTrai
     assert (config["rms_norm_eps"], config["rope_parameters"]["rope_theta"]) == (1e-5, 10000.0)
 
 
-def test_its_tokenizer_cuts_as_the_file_says_and_brings_the_chat_template(
-    tmp_path: Path, model: PreTrainedModel
-) -> None:
+def test_its_tokenizer_cuts_as_the_file_says_and_brings_the_chat_template(tmp_path, model):
     """By the rule of SmolLM a digit stands alone, so two spaces before it are one token; by GPT-2's they are not."""
     found = {}
     for rule in ("smollm", "gpt-2"):
@@ -68,9 +65,7 @@ def test_its_tokenizer_cuts_as_the_file_says_and_brings_the_chat_template(
     assert found == {"smollm": ["a", "ĠĠ", "1"], "gpt-2": ["a", "Ġ", "Ġ", "1"]}
 
 
-def test_a_second_opening_reads_its_hash_alone(
-    tmp_path: Path, model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_opening_reads_its_hash_alone(tmp_path, model, monkeypatch):
     file = write_gguf(tmp_path / "tiny.gguf", model)
     first = find_model(str(file))
     monkeypatch.setattr(gguf_model, "find_spec", lambda name: None)
@@ -82,9 +77,7 @@ def test_a_second_opening_reads_its_hash_alone(
         find_model(str(write_gguf(tmp_path / "other.gguf", model, rule="gpt-2")))
 
 
-def test_what_opens_it_at_once_reads_it_once(
-    tmp_path: Path, cache: Path, model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_opens_it_at_once_reads_it_once(tmp_path, cache, model, monkeypatch):
     """And what a killed process left is gone."""
     file, read, readings = write_gguf(tmp_path / "tiny.gguf", model), gguf_model._read, []
 
@@ -102,44 +95,32 @@ def test_what_opens_it_at_once_reads_it_once(
     assert sorted(path.name for path in place.iterdir()) == [".lock", "model"]
 
 
-DAMAGES: dict[str, Callable[[Path], object]] = {
-    "is cut off or damaged, since its tensors are longer than the file; copy the file again": lambda file: (
-        file.write_bytes(file.read_bytes()[:-100])
-    ),
-    "is not a GGUF file; give one, or a folder in Hugging Face format": lambda file: file.write_bytes(
-        b"GGML" + bytes(100)
-    ),
-    "is GGUF of version 77, and versions 2 and 3 are read; convert the model again": lambda file: file.write_bytes(
-        b"GGUF" + struct.pack("<I", 77) + bytes(100)
-    ),
-    "cannot be read (it is a pipe, not a file); give a GGUF file that is there": lambda file: (
-        file.unlink() or os.mkfifo(file)
-    ),
-}
+def as_pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
 
 
-@pytest.mark.parametrize("sentence", DAMAGES)
-def test_a_damaged_file_is_one_sentence(tmp_path: Path, cache: Path, model: PreTrainedModel, sentence: str) -> None:
-    file = write_gguf(tmp_path / "tiny.gguf", model)
-    DAMAGES[sentence](file)
-    with pytest.raises(ModelError) as raised:
-        find_model(str(file))
-    assert str(raised.value).startswith(f"{file} {sentence}")
-    assert list(cache.glob("gguf/*/model")) == []
+def holding(content: bytes | int) -> Callable[[Path], object]:
+    """Damages a file: it holds this instead, or its own bytes up to there."""
+    return lambda file: file.write_bytes(file.read_bytes()[:content] if isinstance(content, int) else content)
 
 
 @pytest.mark.parametrize(
-    ("other", "sentence"),
+    ("made", "damage", "sentence"),
     [
-        ({"architecture": "nonsense"}, "cannot be read as a causal language model of architecture 'nonsense' ("),
-        ({"layers": "4000000000"}, "claims 4000000000 layers and has 20 tensors; copy the file again"),
-        ({"tokenizer": False}, "holds no tokenizer; give one with a tokenizer, or the model's Hugging Face folder"),
+        ({}, holding(-100), "is cut off or damaged, since its tensors are longer than the file; copy the file again"),
+        ({}, holding(b"GGML" + bytes(100)), "is not a GGUF file; give one, or a folder in Hugging Face format"),
+        ({}, holding(b"GGUF\x4d\0\0\0" + bytes(100)), "is GGUF of version 77, and versions 2 and 3 are read; convert"),
+        ({}, as_pipe, "cannot be read (it is a pipe, not a file); give a GGUF file that is there"),
+        ({"architecture": "nonsense"}, None, "cannot be read as a causal language model of architecture 'nonsense' ("),
+        ({"layers": "4000000000"}, None, "claims 4000000000 layers and has 20 tensors; copy the file again"),
+        ({"tokenizer": False}, None, "holds no tokenizer; give one with a tokenizer, or the model's Hugging Face fold"),
     ],
 )
-def test_a_file_without_a_usable_model_is_one_sentence(
-    tmp_path: Path, cache: Path, model: PreTrainedModel, other: dict[str, Any], sentence: str
-) -> None:
-    file = write_gguf(tmp_path / "tiny.gguf", model, **other)
+def test_a_file_that_is_damaged_or_has_no_usable_model_is_one_sentence(tmp_path, cache, model, made, damage, sentence):
+    file = write_gguf(tmp_path / "tiny.gguf", model, **made)
+    if damage:
+        damage(file)
     with pytest.raises(ModelError) as raised:
         find_model(str(file))
     assert str(raised.value).startswith(f"{file} {sentence}")
@@ -147,9 +128,7 @@ def test_a_file_without_a_usable_model_is_one_sentence(
     assert list(cache.glob("gguf/*/*model*")) == []
 
 
-def test_a_run_records_the_file_and_its_hash(
-    tmp_path: Path, model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_records_the_file_and_its_hash(tmp_path, model, monkeypatch):
     """Named from the current folder, as on the command line; its policy is a plain model again."""
     file = write_gguf(tmp_path / "tiny.gguf", model)
     monkeypatch.chdir(tmp_path)

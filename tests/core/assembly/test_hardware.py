@@ -46,13 +46,11 @@ def chosen(folder: Path, monkeypatch: pytest.MonkeyPatch, *seconds: float) -> Ha
         ((1.0, 0.7, 0.9, 0.4), Hardware("cpu", "bfloat16", 2)),
     ],
 )
-def test_threads_and_bfloat16_must_be_worth_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, ...], expected: Hardware
-) -> None:
+def test_threads_and_bfloat16_must_be_worth_it(tmp_path, monkeypatch, seconds, expected):
     assert chosen(tmp_path, monkeypatch, *seconds) == expected
 
 
-def test_deterministic_runs_and_set_values_measure_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deterministic_runs_and_set_values_measure_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(hardware, "_fastest", lambda *args: pytest.fail("it was measured"))
     assert choose_hardware("cpu", "bfloat16", 2, False, tmp_path) == Hardware("cpu", "bfloat16", 2)
     assert choose_hardware("cpu", "auto", "auto", True, tmp_path) == Hardware("cpu", "float32", 1)
@@ -61,9 +59,7 @@ def test_deterministic_runs_and_set_values_measure_nothing(tmp_path: Path, monke
         choose_hardware("cuda", "auto", "auto", True, tmp_path)
 
 
-def test_a_choice_is_remembered_for_this_model_and_its_possibilities(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_choice_is_remembered_for_this_model_and_its_possibilities(tmp_path, monkeypatch):
     fast, slow = (1.0, 0.5, 1.0, 1.0), (1.0, 2.0, 1.0, 1.0)
     first = chosen(tmp_path, monkeypatch, *fast)
     assert first.dtype == "bfloat16"
@@ -76,10 +72,12 @@ def test_a_choice_is_remembered_for_this_model_and_its_possibilities(
         file.write_text("{")
     assert choose_hardware("cpu", "auto", "auto", False, tmp_path / "model").dtype == "float32", "unreadable"
 
+    monkeypatch.setenv("AGENT_R1_CACHE", "/dev/null/cache")
+    assert chosen(tmp_path, monkeypatch, 1.0, 2.0, 2.0, 2.0).dtype == "float32"
+    assert chosen(tmp_path, monkeypatch, 1.0, 0.5, 2.0, 2.0).dtype == "bfloat16"
 
-def test_a_choice_measured_beside_other_work_counts_for_an_hour(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+
+def test_a_choice_measured_beside_other_work_counts_for_an_hour(tmp_path, monkeypatch):
     monkeypatch.setattr("os.getloadavg", lambda: (2.0, 0.0, 0.0))
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1}, raising=False)
     loaded, quiet = (1.0, 2.0, 1.0, 2.0), (1.0, 2.0, 0.6, 2.0)
@@ -93,23 +91,13 @@ def test_a_choice_measured_beside_other_work_counts_for_an_hour(
     assert chosen(tmp_path, monkeypatch, *loaded).threads == 2, "measured alone, it stays"
 
 
-def test_a_machine_without_a_cache_folder_measures_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AGENT_R1_CACHE", "/dev/null/cache")
-    assert chosen(tmp_path, monkeypatch, 1.0, 2.0, 2.0, 2.0).dtype == "float32"
-    assert chosen(tmp_path, monkeypatch, 1.0, 0.5, 2.0, 2.0).dtype == "bfloat16"
-
-
-def test_a_real_model_is_measured_on_one_of_its_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_real_model_is_measured_on_one_of_its_layers_unless_that_is_too_large_or_unknown(tmp_path, monkeypatch):
     monkeypatch.setattr("agent_r1_core.assembly.hardware.PROBE_SECONDS", 0.0)
     choices = [(1, "float32"), (1, "bfloat16")]
     seconds = Probe(tiny_model_folder(tmp_path / "model")).seconds(choices)
     assert list(seconds) == choices
     assert min(seconds.values()) > 0
 
-
-def test_a_layer_that_is_too_large_or_unknown_is_decided_by_products(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     asked = []
     monkeypatch.setattr(hardware, "_products", lambda threads, dtype: asked.append(dtype) or 1.0)
     GPT2Config(n_embd=8192, n_head=64, n_layer=2).save_pretrained(tmp_path / "wide")

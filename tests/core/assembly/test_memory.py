@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,36 +14,18 @@ from live_results import LiveResults
 from torch import nn
 from transformers import AutoModelForCausalLM
 
-from agent_r1_core.assembly.memory import (
-    LearnerLoad,
-    MemoryPlan,
-    RolloutLoad,
-    estimate_memory,
-    memory_plan,
-    peak,
-    total,
-)
+from agent_r1_core.assembly import memory
+from agent_r1_core.assembly.memory import LearnerLoad, MemoryPlan, RolloutLoad, estimate_memory, memory_plan, total
 from agent_r1_core.assembly.model_size import ModelSize
 from agent_r1_core.assembly.model_source import BUNDLED
 from agent_r1_core.config import load_config
-from agent_r1_core.contracts.training import LoraSettings, Recomputation
+from agent_r1_core.contracts.training import LoraSettings
 from agent_r1_core.errors import ModelError
 from agent_r1_core.learning.lora import add_lora
 from agent_r1_core.learning.recomputation import recompute as choose_recomputation
 
-SIZE = ModelSize(
-    parameters=1000,
-    layer=200,
-    root=400,
-    head=300,
-    sides=50,
-    layers=3,
-    hidden=10,
-    intermediate=30,
-    heads=4,
-    kv_heads=2,
-    head_size=5,
-)
+SHAPE = {"layers": 3, "hidden": 10, "intermediate": 30, "heads": 4, "kv_heads": 2, "head_size": 5}
+SIZE = ModelSize(parameters=1000, layer=200, root=400, head=300, sides=50, **SHAPE)
 LOGITS = 4 * 3 * 8 * 30
 """Of eight tokens."""
 
@@ -62,13 +43,10 @@ def model() -> nn.Module:
 
 @pytest.fixture(scope="module")
 def size() -> ModelSize:
-    found = ModelSize.of_folder(BUNDLED / "tiny")
-    return found
+    return ModelSize.of_folder(BUNDLED / "tiny")
 
 
-def test_the_counts_of_a_folder_are_those_of_the_loaded_model(
-    model: nn.Module, size: ModelSize, tmp_path: Path
-) -> None:
+def test_the_counts_of_a_folder_are_those_of_the_loaded_model(model, size, tmp_path):
     (tmp_path / "config.json").write_text((BUNDLED / "tiny" / "config.json").read_text())
     assert ModelSize.of_folder(tmp_path) is None, "it has no safetensors"
     decoder = model.get_decoder()
@@ -80,7 +58,7 @@ def test_the_counts_of_a_folder_are_those_of_the_loaded_model(
     assert 7 * size.kv_width == sum(layer.keys.numel() + layer.values.numel() for layer in cache.layers)
 
 
-def test_one_process_holds_everything_whole() -> None:
+def test_one_process_holds_everything_whole():
     assert by_name(LearnerLoad(SIZE, tokens=8, reference=SIZE.parameters)) == {
         "weights, gradients": 16_000,
         "the reference's": 4_000,
@@ -103,7 +81,7 @@ def test_one_process_holds_everything_whole() -> None:
     assert exact["activations of"] == 8 * 3 * 4 * (4 * 30 + 9 * 10)
 
 
-def test_adapters_learn_above_a_frozen_model(model: nn.Module, size: ModelSize) -> None:
+def test_adapters_learn_above_a_frozen_model(model, size):
     pytest.importorskip("peft")
     adapted = add_lora(copy.deepcopy(model), LoraSettings(rank=3), seed=0)
     assert 3 * size.sides == sum(one.numel() for one in adapted.parameters() if one.requires_grad)
@@ -113,8 +91,9 @@ def test_adapters_learn_above_a_frozen_model(model: nn.Module, size: ModelSize) 
     assert found["logits in"] == LOGITS + 2 * 300
 
 
-def test_ranks_share_the_state_and_gather_what_they_compute_with() -> None:
-    assert by_name(LearnerLoad(SIZE, tokens=8, ranks=4, critic=True, reference=SIZE.parameters)) == {
+def test_ranks_share_the_state_and_gather_what_they_compute_with_and_off_load_it_to_main_memory():
+    device = by_name(LearnerLoad(SIZE, tokens=8, ranks=4, critic=True, reference=SIZE.parameters))
+    assert device == {
         "weights, gradients": 8_000,
         "the reference's": 1_000,
         "two layers": 2 * 2 * 200 + 2 * 4 * 400,
@@ -122,11 +101,8 @@ def test_ranks_share_the_state_and_gather_what_they_compute_with() -> None:
         "logits in": LOGITS + 300 * 6,
         "activations of": 2 * 8 * 3 * 2 * (4 * 30 + 16 * 10),
     }
-
-
-def test_what_is_off_loaded_is_in_main_memory_and_not_on_the_device() -> None:
-    device = by_name(LearnerLoad(SIZE, tokens=8, ranks=4, critic=True, reference=SIZE.parameters))
     state = {name: device.pop(name) for name in ("weights, gradients", "the reference's")}
+    assert LearnerLoad(SIZE, tokens=8).kept() == []
     load = LearnerLoad(SIZE, tokens=8, ranks=4, critic=True, reference=SIZE.parameters, offload=True)
     assert by_name(load) == device
     assert {" ".join(use.what.split()[:2]): use.bytes for use in load.kept()} == state
@@ -164,7 +140,7 @@ dist.destroy_process_group()
 
 
 @pytest.mark.slow
-def test_two_ranks_of_fsdp_hold_the_state_that_is_computed(size: ModelSize, tmp_path: Path) -> None:
+def test_two_ranks_of_fsdp_hold_the_state_that_is_computed(size, tmp_path):
     ranks = [
         subprocess.Popen(
             [sys.executable, "-c", RANK, str(rank), tmp_path / "meeting", BUNDLED / "tiny"],
@@ -179,30 +155,25 @@ def test_two_ranks_of_fsdp_hold_the_state_that_is_computed(size: ModelSize, tmp_
     assert held == [computed, computed], "every tensor of this model has an even first dimension"
 
 
-def test_the_gpus_of_a_worker_share_its_weights_and_its_heads() -> None:
+def test_the_gpus_of_a_worker_share_its_weights_and_heads_and_roles_on_one_device_take_turns_or_add_up():
     token = 2 * 3 * 2 * 5 * 2
     assert by_name(RolloutLoad(SIZE, 6, 50)) == {"the engine's": 2_000, "keys and": 300 * token}
     assert by_name(RolloutLoad(SIZE, 6, 50, gpus=2)) == {"the engine's": 1_000, "keys and": 150 * token}
     assert by_name(RolloutLoad(SIZE, 6, 50, gpus=4))["keys and"] == 150 * token, "two heads cannot be shared by four"
     given = RolloutLoad(SIZE, 6, 50, cache=2.5 * 50 * token).uses()[1]
     assert (given.bytes, given.what) == (125 * token, "keys and values, which 2 episodes of full length fill")
-
-
-def test_roles_on_one_device_take_turns_or_add_up() -> None:
     learner, worker = LearnerLoad(SIZE, 80, reference=SIZE.parameters).uses(), RolloutLoad(SIZE, 6, 50).uses()
-    assert peak(learner, worker, turns=False) == total(learner) + total(worker)
-    assert peak(learner, worker, turns=True) == total(learner)
+    assert memory.peak(learner, worker, turns=False) == total(learner) + total(worker)
+    assert memory.peak(learner, worker, turns=True) == total(learner)
     large = RolloutLoad(SIZE, 6, 10**7).uses()
-    assert peak(learner, large, turns=True) == 12_000 + 4_000 + total(large), "weights, moments and reference stay"
-    assert peak(learner, large, turns=True, handed=LearnerLoad(SIZE, 8, rank=2).handed) == 20_000 + total(large)
+    assert memory.peak(learner, large, turns=True) == 12_000 + 4_000 + total(large), "weights, moments, reference stay"
+    assert memory.peak(learner, large, turns=True, handed=LearnerLoad(SIZE, 8, rank=2).handed) == 20_000 + total(large)
     assert LearnerLoad(SIZE, 8).handed == 0, "an engine in this process reads the policy's own weights"
 
 
 @pytest.mark.parametrize("width", [2, 4])
 @pytest.mark.parametrize("recompute", ["none", "selective", "full"])
-def test_what_a_layer_keeps_for_the_backward_pass_is_what_torch_keeps(
-    model: nn.Module, size: ModelSize, recompute: Recomputation, width: int
-) -> None:
+def test_what_a_layer_keeps_for_the_backward_pass_is_what_torch_keeps(model, size, recompute, width):
     decoder, tokens = copy.deepcopy(model.get_decoder()).train(), 101
     choose_recomputation(decoder, recompute)
     every = decoder.layers
@@ -222,13 +193,11 @@ def test_what_a_layer_keeps_for_the_backward_pass_is_what_torch_keeps(
     assert more - one == pytest.approx(layer, rel=0.01)
 
 
-def test_lines_say_whose_memory_it_is(size: ModelSize) -> None:
+def test_lines_say_whose_memory_it_is(size):
     learner, worker = LearnerLoad(size, 4096, ranks=4), RolloutLoad(size, 64, 1024, gpus=2)
     apart = MemoryPlan(learner, worker, workers=3, placement="separate").lines()
     assert apart[0] == "placement: separate, 10 devices: 3 rollout workers x 2, 4 learner workers x 1"
-    assert apart[1].endswith(
-        "learner worker: weights, gradients and optimiser of 1.7 M trained parameters, a share of 1/4"
-    )
+    assert apart[1].endswith("worker: weights, gradients and optimiser of 1.7 M trained parameters, a share of 1/4")
     assert [line.split("GiB  ")[1] for line in apart[-3:]] == [
         "rollout worker's device: keys and values of 64 episodes, at most",
         "learner worker, in total",
@@ -240,7 +209,7 @@ def test_lines_say_whose_memory_it_is(size: ModelSize) -> None:
     assert not any("reference" in line for line in apart + paired), "there is none"
 
 
-def test_a_recipe_says_what_each_role_holds(size: ModelSize) -> None:
+def test_a_recipe_says_what_each_role_holds_and_deals_episodes_and_weights_to_its_workers(size):
     resolved = load_config("default", ["algorithm={name: ppo, kl_coef: 0.1}", "model.dtype=bfloat16"])
     plan = memory_plan(resolved, size)
     assert plan == MemoryPlan(
@@ -254,9 +223,20 @@ def test_a_recipe_says_what_each_role_holds(size: ModelSize) -> None:
     lora = memory_plan(load_config("default", ["model.lora.rank=4", "algorithm.kl_coef=0.1"]), size)
     assert lora.learner.rank == 4
     assert not lora.learner.reference, "the model below the adapters is the reference"
+    keys = ["distributed.rollout_workers=3", "distributed.learner_workers=2"]
+    plan = memory_plan(load_config("default", keys), size)
+    assert plan == MemoryPlan(
+        LearnerLoad(size, tokens=4096, width=4, ranks=2),
+        RolloutLoad(size, episodes=43, tokens=1024, width=4),
+        workers=3,
+        placement="separate",
+    )
+    assert memory_plan(load_config("default", [*keys, "training.cpu_offload=true"]), size).learner.offload
+    both = ["distributed.rollout_workers=2", "distributed.learner_workers=2", "distributed.placement=colocated"]
+    assert memory_plan(load_config("default", both), size).placement == "colocated"
 
 
-def test_a_teacher_has_its_own_size_and_a_missing_one_is_refused(size: ModelSize) -> None:
+def test_a_teacher_has_its_own_size_and_a_missing_one_is_refused(size):
     asked = "algorithm={name: distillation, teacher: tiny-worlds}"
     other = ModelSize.of_model("tiny-worlds")
     assert other is not None
@@ -272,7 +252,7 @@ def test_a_teacher_has_its_own_size_and_a_missing_one_is_refused(size: ModelSize
             estimate_memory(nothing)
 
 
-def test_a_frozen_model_is_counted_once_beside_the_policy(size: ModelSize) -> None:
+def test_a_frozen_model_is_counted_once_beside_the_policy(size):
     asked = "rewards=[{name: judge, frozen: tiny-worlds}, {name: exact_match}]"
     lines = estimate_memory(load_config("calculator", [asked]))
     other = ModelSize.of_folder(BUNDLED / "tiny-worlds")
@@ -284,17 +264,3 @@ def test_a_frozen_model_is_counted_once_beside_the_policy(size: ModelSize) -> No
     assert sum("a frozen model: " in line for line in lines) == 2
     away = estimate_memory(load_config("calculator", [asked.replace("tiny-worlds", "nobody/nothing")]))
     assert away[-1] == "memory: without the frozen model nobody/nothing, whose size nothing here tells"
-
-
-def test_a_recipe_deals_episodes_and_weights_to_its_workers(size: ModelSize) -> None:
-    keys = ["distributed.rollout_workers=3", "distributed.learner_workers=2"]
-    plan = memory_plan(load_config("default", keys), size)
-    assert plan == MemoryPlan(
-        LearnerLoad(size, tokens=4096, width=4, ranks=2),
-        RolloutLoad(size, episodes=43, tokens=1024, width=4),
-        workers=3,
-        placement="separate",
-    )
-    assert memory_plan(load_config("default", [*keys, "training.cpu_offload=true"]), size).learner.offload
-    both = ["distributed.rollout_workers=2", "distributed.learner_workers=2", "distributed.placement=colocated"]
-    assert memory_plan(load_config("default", both), size).placement == "colocated"

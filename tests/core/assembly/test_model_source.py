@@ -14,24 +14,19 @@ from agent_r1_core.runs.run import Run
 from agent_r1_core.testing import tiny_model_folder
 
 
-def test_every_bundled_model_says_which_tools_it_does_not_know() -> None:
+def test_every_bundled_model_says_which_tools_it_does_not_know_and_any_folder_may_know_all(tmp_path):
     for folder in (path for path in BUNDLED.iterdir() if (path / "config.json").is_file()):
         (note,) = find_model(folder.name).unknown_tools(load_config("default", ["tools=[wiki_search, python]"]))
         made_with = "the tools calculator and wiki_search" if folder.name == "tiny" else "no tool"
         assert note.startswith(f"the bundled model {folder.name} was made with {made_with} and knows no other, so it")
         assert note.partition("call ")[2].startswith("python;" if folder.name == "tiny" else "wiki_search, python;")
     assert find_model("tiny").unknown_tools(load_config("default", ["tools=[calculator, wiki_search]"])) == []
-
-
-def test_a_folder_in_hugging_face_format_is_taken_as_it_is_and_may_know_any_tool(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     source = find_model(str(tmp_path))
     assert (source.folder, source.unknown_tools(load_config("default", ["tools=[python]"]))) == (tmp_path, [])
 
 
-def test_a_model_of_which_the_hub_s_cache_holds_a_part_is_not_on_this_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_of_which_the_hub_s_cache_holds_a_part_is_not_on_this_machine(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     home = tmp_path / "models--some--model"
     for file, text in (("refs/main", "abc"), ("snapshots/abc/tokenizer.json", "{}")):
@@ -44,7 +39,7 @@ def test_a_model_of_which_the_hub_s_cache_holds_a_part_is_not_on_this_machine(
     assert (found.folder, found.origin) == (home / "snapshots/abc", "hub")
 
 
-def test_weights_that_were_cut_off_are_named_before_anything_loads_them(tmp_path: Path) -> None:
+def test_weights_that_were_cut_off_and_a_configuration_too_long_are_named_before_anything_loads_them(tmp_path):
     folder = tiny_model_folder(tmp_path / "model")
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
@@ -52,6 +47,10 @@ def test_weights_that_were_cut_off_are_named_before_anything_loads_them(tmp_path
         find_model(str(folder))
     with pytest.raises(ModelError, match=r"model\.safetensors are damaged or cut off"):
         ModelSize.of_folder(folder)  # as a dry run does
+    with (folder / "tokenizer_config.json").open("a") as file:
+        file.write(" " * DOCUMENT)
+    with pytest.raises(NotOpened, match=r"tokenizer_config.json is not opened: it has \d+ bytes"):
+        find_model(str(folder))
 
 
 @pytest.mark.parametrize(
@@ -64,9 +63,7 @@ def test_weights_that_were_cut_off_are_named_before_anything_loads_them(tmp_path
         ("config.json", {"auto_map": json.loads("[" * 900 + '"evil.Model"' + "]" * 900)}),
     ],
 )
-def test_a_model_that_brings_code_is_refused_before_anything_loads_it(
-    tmp_path: Path, file: str, content: dict[str, object]
-) -> None:
+def test_a_model_that_brings_code_is_refused_before_anything_loads_it(tmp_path, file, content):
     folder = tiny_model_folder(tmp_path / "model")
     (folder / file).write_text(json.dumps(json.loads((folder / file).read_text()) | content))
     for find in (find_model, find_local_model):
@@ -74,15 +71,7 @@ def test_a_model_that_brings_code_is_refused_before_anything_loads_it(
             find(str(folder))
 
 
-def test_a_configuration_too_long_to_look_through_for_code_is_refused(tmp_path: Path) -> None:
-    folder = tiny_model_folder(tmp_path / "model")
-    with (folder / "tokenizer_config.json").open("a") as file:
-        file.write(" " * DOCUMENT)
-    with pytest.raises(NotOpened, match=r"tokenizer_config.json is not opened: it has \d+ bytes"):
-        find_model(str(folder))
-
-
-def test_a_folder_inside_a_run_is_known_as_its_policy(tmp_path: Path) -> None:
+def test_a_folder_inside_a_run_is_known_as_its_policy(tmp_path):
     with Run.create(tmp_path, "first", {"seed": 0}, []) as run:
         run.append_metrics(4, {})
         run.checkpoints.save(3, a_policy)
@@ -104,7 +93,7 @@ def flip_weights(policy: Path) -> None:
     file.write_bytes(content)
 
 
-def test_a_damaged_checkpoint_is_passed_over_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_checkpoint_is_passed_over_and_said(tmp_path, monkeypatch):
     said: list[str] = []
     with Run.create(tmp_path, "first", {"seed": 0}, []) as run:
         for step, value in ((1, 0.5), (2, 0.9)):
@@ -125,7 +114,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_said(tmp_path: Path, monkeypatc
         find_model(str(run.path))
 
 
-def test_a_final_policy_whose_bytes_changed_is_not_used_unless_somebody_says_so(tmp_path: Path) -> None:
+def test_a_final_policy_whose_bytes_changed_is_not_used_unless_somebody_says_so(tmp_path):
     with Run.create(tmp_path, "first", {"seed": 0}, []) as run:
         run.write_model(lambda folder: tiny_model_folder(folder) and None)
     assert find_model(str(run.path)).folder == run.model
@@ -144,7 +133,7 @@ def test_a_final_policy_whose_bytes_changed_is_not_used_unless_somebody_says_so(
     assert find_model(str(run.path)).folder == run.model
 
 
-def test_the_checkpoint_of_a_run_that_trains_on_stays_until_it_is_released(tmp_path: Path) -> None:
+def test_the_checkpoint_of_a_run_that_trains_on_stays_until_it_is_released(tmp_path):
     with Run.create(tmp_path, "first", {"seed": 0}, []) as run:
 
         def save(step: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -43,7 +42,7 @@ class Waiting:
         return f"update of step {step}"
 
 
-async def test_a_cancelled_update_stops_before_anybody_goes_on() -> None:
+async def test_a_cancelled_update_stops_between_micro_batches_before_anybody_goes_on():
     learner = Waiting()
     local = LocalLearner(learner)
     update = asyncio.create_task(local.update([], 1))
@@ -55,8 +54,6 @@ async def test_a_cancelled_update_stops_before_anybody_goes_on() -> None:
     learner.go_on.set()
     assert await local.update([], 2) == "update of step 2"
 
-
-def test_an_update_looks_between_micro_batches_whether_it_is_stopped() -> None:
     algorithm = Registry.discover().create("algorithm", "grpo")
     learner = Learner(Policy(tiny_model()), algorithm, TrainingConfig(max_tokens_per_microbatch=8))
     asked: list[bool] = []
@@ -70,7 +67,7 @@ def test_an_update_looks_between_micro_batches_whether_it_is_stopped() -> None:
     assert asked == [False, False, True]
 
 
-async def test_rollouts_refuse_to_play_under_other_weights_than_they_are_asked_for() -> None:
+async def test_rollouts_refuse_to_play_under_other_weights_than_they_are_asked_for():
     class Nobody:
         async def collect(self, request: RolloutRequest, on_episode: Any) -> RolloutResult:
             return RolloutResult()
@@ -84,18 +81,13 @@ async def test_rollouts_refuse_to_play_under_other_weights_than_they_are_asked_f
         await rollouts.collect(RolloutRequest([], version=8))
 
 
-def test_an_engine_that_starts_when_its_checkpoint_has_been_pruned_starts_from_the_model(tmp_path: Path) -> None:
+def test_an_engine_that_starts_when_its_checkpoint_has_been_pruned_starts_from_the_model(tmp_path):
     """A rollout worker that takes another one's place; the learner would not start from other weights than its own."""
     policy, model = tmp_path / "checkpoint" / "policy", tmp_path / "model"
     policy.mkdir(parents=True)
-    blueprint = Blueprint(
-        load_config("default", []),
-        Hardware("cpu", "float32", 1),
-        ModelSource(model, "folder"),
-        ChatTokenizer(tiny_tokenizer(), name="tiny"),
-        ("train",),
-        checkpoint=Checkpoint(policy.parent, 2, None, None, 1),
-    )
+    given = (load_config("default", []), Hardware("cpu", "float32", 1), ModelSource(model, "folder"))
+    saved = Checkpoint(policy.parent, 2, None, None, 1)
+    blueprint = Blueprint(*given, ChatTokenizer(tiny_tokenizer(), name="tiny"), ("train",), checkpoint=saved)
     assert blueprint.engine_model().folder == str(policy)
     policy.rmdir()
     assert blueprint.engine_model().folder == str(model)

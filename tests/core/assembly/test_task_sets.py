@@ -20,9 +20,7 @@ from agent_r1_core.testing import make_task
 SETS = "tasks.eval={sums: {name: arithmetic, split: eval, size: 30}, wiki: {name: miniwiki, split: eval, size: 20}}"
 
 
-def recipe(
-    *overrides: str, train: str = "{name: arithmetic, size: 300}", evaluation: str = "tasks.eval=null"
-) -> ResolvedConfig:
+def recipe(*overrides: str, train="{name: arithmetic, size: 300}", evaluation="tasks.eval=null") -> ResolvedConfig:
     return load_config("default", [f"tasks.train={train}", evaluation, *overrides])
 
 
@@ -42,7 +40,7 @@ def run(tmp_path: Path) -> Path:
     return begun.path
 
 
-def test_held_out_tasks_are_drawn_once_and_then_those_of_the_run(run: Path) -> None:
+def test_held_out_tasks_are_drawn_once_and_then_those_of_the_run_and_no_others(run, tmp_path):
     first = load(recipe("evaluation.size=20"), "train", "eval")
     assert len(first["eval"].tasks) == 20
     assert not set(ids(first["train"])) & set(ids(first["eval"]))
@@ -55,12 +53,7 @@ def test_held_out_tasks_are_drawn_once_and_then_those_of_the_run(run: Path) -> N
     assert ids(fewer["eval"]) == ids(first["eval"])[:5]
     assert ids(fewer["train"]) == ids(first["train"]), "what was held out stays held out"
     assert record(fewer).held_out == record(first).held_out
-
-
-def test_what_the_run_did_not_hold_out_is_refused(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(
-        TaskError, match=r"held out 20 tasks, but tasks.train \(arithmetic\) has only \d+ of them; give it the data"
-    ):
+    with pytest.raises(TaskError, match=r"held out 20 tasks, but tasks.train \(arithmetic\) has only \d+ of them; giv"):
         load(recipe("tasks.train.size=40"), "eval", run=run)
     with Run.create(tmp_path, "other", {}, []) as other:
         other.write_evaluation_tasks(EvaluationTasks({"eval": ("a",)}))
@@ -68,7 +61,7 @@ def test_what_the_run_did_not_hold_out_is_refused(run: Path, tmp_path: Path) -> 
         load(recipe(), "eval", run=other.path)
 
 
-def test_named_sets_have_tasks_of_their_own_and_the_same_bound() -> None:
+def test_named_sets_have_tasks_of_their_own_and_the_same_bound_and_a_random_sample_is_the_seeds():
     resolved = recipe("evaluation.size=10", evaluation=SETS)
     sets = load(resolved, *set_names(resolved.config, "eval"))
     assert {name: len(one.tasks) for name, one in sets.items()} == {"sums": 10, "wiki": 10}
@@ -77,26 +70,30 @@ def test_named_sets_have_tasks_of_their_own_and_the_same_bound() -> None:
     with pytest.raises(ConfigError, match=r"no task set 'wikis'; the sets are train, sums, wiki"):
         set_names(resolved.config, "wikis")
 
+    def sums(*overrides: str) -> list[str]:
+        return ids(load(recipe("evaluation.size=10", *overrides, evaluation=SETS), "sums")["sums"])
+
+    drawn = [sums("evaluation.sample=random", f"seed={seed}") for seed in (0, 0, 1)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert drawn[0] != sums()
+    assert len(set(drawn[0])) == 10
+
 
 MIXED = "{wiki: {name: miniwiki, size: 100}, sums: {name: arithmetic, size: 300, weight: 3}}"
 
 
-def test_the_tasks_of_several_training_sets_bear_the_names_of_their_sets() -> None:
+def test_the_tasks_of_several_training_sets_bear_the_names_of_their_sets():
     train = load(recipe(train=MIXED), "train")["train"]
     assert train.sizes == {"sums": 300, "wiki": 100}
     alone = load(load_config("default", ["tasks.train={name: miniwiki, size: 100}"]), "train")["train"]
     assert [task.id for task in train.tasks[300:]] == [task.id for task in alone.tasks]
-    assert [dict(task.metadata) for task in train.tasks[300:]] == [
-        {**task.metadata, "source": "wiki"} for task in alone.tasks
-    ]
+    assert [one.metadata for one in train.tasks[300:]] == [{**one.metadata, "source": "wiki"} for one in alone.tasks]
     twins = recipe(train="{a: {name: arithmetic, size: 30}, b: {name: arithmetic, size: 3}}")
-    with pytest.raises(
-        TaskError, match=r"tasks.train.a and tasks.train.b both have a task with the id .*; choose other"
-    ):
+    with pytest.raises(TaskError, match=r"tasks.train.a and tasks.train.b both have a task with the id .*; choose"):
         load(twins, "train")
 
 
-def test_of_several_training_sets_the_shares_are_held_out(tmp_path: Path) -> None:
+def test_of_several_training_sets_the_shares_are_held_out(tmp_path):
     said: list[str] = []
     resolved = recipe("evaluation.size=20", train=MIXED)
     first = load_tasks(resolved, ["train", "eval"], said.append)
@@ -116,7 +113,7 @@ def test_of_several_training_sets_the_shares_are_held_out(tmp_path: Path) -> Non
     assert little["train"].sizes == {"sums": 285, "wiki": 11}, "at most a tenth of a set"
 
 
-def test_training_sets_are_mixed_by_their_weights_and_small_ones_are_named() -> None:
+def test_training_sets_are_mixed_by_their_weights_and_small_ones_are_named():
     config = recipe("training.tasks_per_step=8", train=MIXED).config
     train = load(recipe(train=MIXED), "train")["train"]
     step, _ = training_order(config, train).draw(8)
@@ -132,28 +129,14 @@ def test_training_sets_are_mixed_by_their_weights_and_small_ones_are_named() -> 
     assert small.startswith("training.tasks_per_step is 16, of which 8 would be of b, but it has only 3: every step")
 
 
-def test_a_random_sample_is_the_seeds_and_not_the_first() -> None:
-    def sums(*overrides: str) -> list[str]:
-        return ids(load(recipe("evaluation.size=10", *overrides, evaluation=SETS), "sums")["sums"])
-
-    drawn = [sums("evaluation.sample=random", f"seed={seed}") for seed in (0, 0, 1)]
-    assert drawn[0] == drawn[1] != drawn[2]
-    assert drawn[0] != sums()
-    assert len(set(drawn[0])) == 10
-
-
-def test_tasks_of_one_id_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_of_one_id_are_refused_and_a_source_that_ends_the_process_is_an_error(monkeypatch):
     monkeypatch.setattr(Arithmetic, "load", lambda self: [make_task("one"), make_task("two"), make_task("one")])
     with pytest.raises(TaskError, match=r"tasks.train \(arithmetic\) has several tasks with the id 'one'"):
         load(recipe(), "train")
-
-
-@pytest.mark.parametrize("code", [0, 3])
-def test_a_source_that_ends_the_process_is_an_error(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With 0 the command would end as if all were well."""
-    monkeypatch.setattr(Arithmetic, "load", lambda self: sys.exit(code))
-    with pytest.raises(TaskError, match=rf"tasks.train \(arithmetic\) gave no tasks: SystemExit: {code}"):
-        load(recipe(), "train")
+    for code in (0, 3):  # with 0 the command would end as if all were well
+        monkeypatch.setattr(Arithmetic, "load", lambda self, code=code: sys.exit(code))
+        with pytest.raises(TaskError, match=rf"tasks.train \(arithmetic\) gave no tasks: SystemExit: {code}"):
+            load(recipe(), "train")
 
 
 def asked_twice(tmp_path: Path, *names: str) -> ResolvedConfig:

@@ -1,14 +1,16 @@
-"""Conversations become ids exactly, grow only by what is new, and go on behind any of their actions."""
+"""Conversations become ids exactly, grow only by what is new, go on behind any action; what the drift guard notices."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agent_r1_core.chat import ChatTokenizer, Conversation
-from agent_r1_core.errors import ModelError
-from agent_r1_core.testing import tiny_tokenizer
+from agent_r1_core.chat import ChatTokenizer, Conversation, DriftGuard, Sampled
+from agent_r1_core.contracts.engine import context_digest
+from agent_r1_core.errors import DriftError, ModelError
+from agent_r1_core.testing import make_trajectory, tiny_tokenizer
 
 TEMPLATES = Path(__file__).parents[2] / "fixtures" / "chat_templates"
 """Each has one habit of the real ones."""
@@ -61,7 +63,7 @@ def test_the_ids_spell_what_the_template_renders():
     assert tokenizer.decode(sampled) == "<tool_call>\n{}\n</tool_call><|im_end|><answer>Tavelo</answer><|im_end|>"
 
 
-def test_another_end_token_than_the_templates_stays_an_action():
+def test_another_end_token_than_the_templates_stays_an_action_and_one_that_was_cut_is_said_whole():
     conversation, tokenizer = asked("qwen25")
     tokenizer.eos_ids = (*tokenizer.eos_ids, tokenizer.encode("<|endoftext|>")[0])
     ids = tokenizer.encode("Done.<|endoftext|>")
@@ -72,8 +74,6 @@ def test_another_end_token_than_the_templates_stays_an_action():
     assert segment.ids[start:stop] == ids
     assert tokenizer.decode(segment.ids[stop:]).startswith("<|im_end|>\n<|im_start|>user")
 
-
-def test_of_an_action_that_was_cut_every_token_is_said():
     conversation, tokenizer = asked("qwen25")
     ids = tokenizer.encode("I look")
     assert conversation.act(ids, [-1.0] * len(ids))[3] == "I look"
@@ -88,7 +88,7 @@ def test_a_trimming_template_opens_a_segment_only_where_it_trimmed(text, segment
     assert len(conversation.segments) == segments
 
 
-def test_a_template_without_roles_gets_them_as_user_text():
+def test_a_template_without_roles_gets_them_as_user_text_and_one_that_refuses_is_one_sentence():
     tokenizer = tokenizer_of("strict")
     conversation = Conversation(tokenizer, [SCHEMA], tools_text="You have a look.")
     conversation.observe([{"role": "system", "content": "Be brief."}, QUESTION])
@@ -100,31 +100,32 @@ def test_a_template_without_roles_gets_them_as_user_text():
         "<|im_start|>assistant\nLooking.<|im_end|>\n<|im_start|>user\n<tool_response>\none\n</tool_response>\n"
         "<tool_response>\ntwo\n</tool_response>\n\nWell?<|im_end|>\n<|im_start|>assistant\n"
     )
+    conversation = Conversation(tokenizer_of("strict"))
+    with pytest.raises(ModelError, match=r"model-strict refuses a .* of the roles assistant \(roles must alternate\)"):
+        conversation.observe([{"role": "assistant", "content": "I begin."}])
 
 
-def test_what_exceeds_the_limit_changes_nothing():
+def test_what_exceeds_the_limit_changes_nothing_also_when_it_is_rewritten():
     conversation, _ = asked("qwen25", "Looking.")
     before = conversation.context
     assert not conversation.observe([user("x" * 500)], limit=len(before) + 400)
     assert conversation.context == before
     assert conversation.observe([user("x")], limit=len(before) + 400)
 
+    conversation, _ = asked("qwen25", "Let me think.")
+    messages = [*conversation.messages, user("Well?")]
+    count, before = conversation.count(messages), conversation.context
+    assert not conversation.rewrite(messages, count - 1)
+    assert conversation.context == before
+    assert conversation.rewrite(messages, count)
+    assert len(conversation.context) == count
 
-def test_closing_never_opens_a_segment():
+
+def test_closing_never_opens_a_segment_and_other_tools_do():
     conversation, _ = asked("qwen3", "<think>hm</think>Tavelo")
     assert not conversation.close_with([user("Thanks.")])
     assert len(conversation.segments) == 1
 
-
-def test_a_refused_conversation_is_one_sentence():
-    conversation = Conversation(tokenizer_of("strict"))
-    with pytest.raises(
-        ModelError, match=r"model-strict refuses a conversation of the roles assistant \(roles must alternate\)"
-    ):
-        conversation.observe([{"role": "assistant", "content": "I begin."}])
-
-
-def test_other_tools_open_a_segment():
     conversation, tokenizer = asked("qwen25")
     spell(conversation, tokenizer, "first")
     conversation.observe([user("more")], after=0, tools=([SCHEMA], ""))
@@ -171,11 +172,33 @@ def test_a_cut_action_that_ends_as_the_template_goes_on_is_closed_all_the_same()
     assert tokenizer.decode(conversation.context) == "user: Go.\nassistant: Left,\n\nuser: On.\nassistant: "
 
 
-def test_what_is_rewritten_fits_into_the_limit_or_changes_nothing():
-    conversation, _ = asked("qwen25", "Let me think.")
-    messages = [*conversation.messages, user("Well?")]
-    count, before = conversation.count(messages), conversation.context
-    assert not conversation.rewrite(messages, count - 1)
-    assert conversation.context == before
-    assert conversation.rewrite(messages, count)
-    assert len(conversation.context) == count
+TURNS = (([65, 66], [67, 68]), ([69], [70]), ([71], [72]))
+"""The third begins a segment."""
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        ("an id lost at the end", r"turn 1, token 6 \(missing\): the action's ids are not those"),
+        ("another context", "turn 0.*conditioned on other ids than it was sent"),
+        ("a mask after the last turn", r"after turn 2, token 2 \(id 73, .*nobody sampled"),
+        ("a lost turn", "3 turns and 2 generations"),
+    ],
+)
+def test_a_fault_is_named(fault, sentence):
+    episode = make_trajectory(TURNS, new_segment_at=[2], closing=[73])
+    contexts = ((65, 66), (65, 66, 67, 68, 69), (71,))
+    sampled = [Sampled(one, tuple(ids), context_digest(one)) for one, (_, ids) in zip(contexts, TURNS, strict=True)]
+    guard = DriftGuard("tiny", ChatTokenizer(tiny_tokenizer()))
+    guard.check_trajectory(episode, sampled)
+    match fault:
+        case "an id lost at the end":
+            sampled[1] = replace(sampled[1], ids=(70, 71))
+        case "another context":
+            sampled[0] = replace(sampled[0], digest=123)
+        case "a mask after the last turn":
+            episode.segments[1].mask[-1] = 1
+        case "a lost turn":
+            sampled.pop()
+    with pytest.raises(DriftError, match=sentence):
+        guard.check_trajectory(episode, sampled)

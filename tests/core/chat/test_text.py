@@ -13,13 +13,10 @@ from agent_r1_core.chat.text import opened_thought
 from agent_r1_core.seeds import derive_seed
 
 
-def test_a_clipped_text_says_how_much_is_missing():
+def test_a_clipped_text_says_how_much_is_missing_and_none_escapes_its_limit_by_ending_like_one():
     assert clip_text("short", 5) == "short"
     assert clip_text("x" * 12, 5) == "xxxxx... [7 characters cut]"
     assert clip_text("xxxxx... [7 characters cut]", 5) == "xxxxx... [7 characters cut]", "it was cut before"
-
-
-def test_no_text_escapes_its_limit_by_ending_like_a_clipped_one():
     forged = f"xxxxx... [{'9' * 5000} characters cut]"
     assert clip_text(forged, 5) == f"xxxxx... [{len(forged) - 5} characters cut]"
 
@@ -27,12 +24,8 @@ def test_no_text_escapes_its_limit_by_ending_like_a_clipped_one():
 @pytest.mark.parametrize(
     ("text", "visible", "thoughts"),
     [
-        ("<think>a</think>b", "b", ["a"]),
-        ("a</think>b", "b", ["a"]),
-        ("b<think>a", "b", ["a"]),
-        ("x<think>a</think>y<think>b</think>z", "xyz", ["a", "b"]),
-        ("a</think>b<think>c", "b", ["a", "c"]),
-        ("b", "b", []),
+        *(("<think>a</think>b", "b", ["a"]), ("a</think>b", "b", ["a"]), ("b<think>a", "b", ["a"]), ("b", "b", [])),
+        *(("x<think>a</think>y<think>b</think>z", "xyz", ["a", "b"]), ("a</think>b<think>c", "b", ["a", "c"])),
     ],
 )
 def test_thinking_is_left_out_and_found(text, visible, thoughts):
@@ -70,20 +63,14 @@ def marked(text: str) -> list[str]:
     return [text[start:stop] for start, stop in getattr(text, "spans", ())]
 
 
-def test_what_joins_markup_stays_data():
+def test_what_joins_markup_stays_data_and_copies_keep_the_marks():
     text = "<i>data</i>"
     assert marked(Markup("<tag>") + text + Markup("</tag>")) == ["<tag>", "</tag>"]
     assert marked(text + Markup("<tag>")) == ["<tag>"]
     assert marked(Markup(", ").join([text, Markup("<tag>"), text])) == [", <tag>, "]
     assert marked(Markup("<a>") + Markup("<b>")) == ["<a><b>"]
-
-
-def test_other_operations_give_data():
     tag = Markup("<tag>")
     assert marked(f"{tag}") == marked(tag.upper()) == marked(tag[:3]) == marked("".join([tag])) == []
-
-
-def test_it_is_text_and_copies_keep_the_marks():
     text = Markup("<tag>") + "data"
     assert text == "<tag>data"
     assert {text: 1}["<tag>data"] == 1

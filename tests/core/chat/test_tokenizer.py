@@ -15,15 +15,13 @@ from agent_r1_core.testing import tiny_model_folder, tiny_tokenizer
 from agent_r1_core.testing.model import CHAT_TEMPLATE
 
 
-def test_the_templates_closing_token_ends_a_turn_though_eos_is_another():
+def test_the_templates_closing_token_ends_a_turn_though_eos_is_another_and_padding_loses_no_token():
     raw = tiny_tokenizer()
     raw.eos_token = "<|endoftext|>"
     tokenizer = ChatTokenizer(raw)
     assert {tokenizer.decode([index]) for index in tokenizer.eos_ids} == {"<|endoftext|>", "<|im_end|>"}
     assert tokenizer.template.closing_text() == "<|im_end|>\n"
 
-
-def test_padding_with_the_end_token_loses_no_token():
     raw = tiny_tokenizer()
     raw.pad_token = raw.eos_token
     tokenizer = ChatTokenizer(raw)
@@ -55,45 +53,35 @@ def test_a_damaged_generation_config_is_one_sentence(tmp_path, text):
         ChatTokenizer.from_folder(tmp_path)
 
 
-def test_all_texts_of_a_schema_are_spelled_and_nothing_else():
+def test_lone_surrogates_are_replaced_and_all_texts_of_a_schema_are_spelled_and_nothing_else():
+    tokenizer = ChatTokenizer(tiny_tokenizer())
+    assert tokenizer.decode(tokenizer.encode("a\udcffb")) == "a?b"
     schema = {"role": "ab", "most": 3, "none": None, "names": ["ab", "<|im_end|>c"]}
     spelled = ChatTokenizer(tiny_tokenizer()).control.spell(schema)
     assert spelled == {"role": "ab", "most": 3, "none": None, "names": [f"a{BREAK}b", f"<|im_end|>{BREAK}c"]}
 
 
-def test_lone_surrogates_are_replaced():
-    tokenizer = ChatTokenizer(tiny_tokenizer())
-    assert tokenizer.decode(tokenizer.encode("a\udcffb")) == "a?b"
-
-
 def test_a_tokenizer_that_begins_every_text_with_a_token_adds_none():
     raw = tiny_tokenizer()
     first = raw.convert_tokens_to_ids("<|endoftext|>")
-    raw.backend_tokenizer.post_processor = TemplateProcessing(
-        single="<|endoftext|> $A", special_tokens=[("<|endoftext|>", first)]
-    )
+    added = TemplateProcessing(single="<|endoftext|> $A", special_tokens=[("<|endoftext|>", first)])
+    raw.backend_tokenizer.post_processor = added
     assert raw.encode("a")[0] == first
     tokenizer = ChatTokenizer(raw)
     assert first not in tokenizer.encode("a") + tokenizer.encode(tokenizer.control.protect("<|im_end|>"))
 
 
-def test_what_cannot_be_loaded_is_one_sentence(tmp_path):
+def test_what_cannot_be_loaded_lacks_a_tokenizer_or_a_template_is_one_sentence(tmp_path):
     with pytest.raises(ModelError, match="there is no model folder"):
         ChatTokenizer.from_folder(tmp_path / "none")
     (tmp_path / "tokenizer.json").write_text("{")
     with pytest.raises(ModelError, match=r"cannot be loaded \(.*line 1 column"):
         ChatTokenizer.from_folder(tmp_path)
-
-
-def test_a_folder_without_a_tokenizer_is_told_so_although_transformers_makes_one_up(tmp_path):
     folder = tiny_model_folder(tmp_path / "model")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
     with pytest.raises(ModelError, match=r"model holds no tokenizer; copy tokenizer\.json there"):
         ChatTokenizer.from_folder(folder)
-
-
-def test_a_tokenizer_without_template_is_refused(tmp_path):
     raw = tiny_tokenizer()
     raw.chat_template = None
     raw.save_pretrained(tmp_path / "plain-model")
@@ -106,7 +94,7 @@ def test_a_tokenizer_without_template_is_refused(tmp_path):
 LOOPS = "".join(f"{{% for {name} in range(99999) %}}" for name in "abc") + "x" + "{% endfor %}" * 3
 
 
-def test_a_template_that_does_not_end_is_a_sentence_and_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_template_that_does_not_end_is_a_sentence_and_is_not_tried_again(monkeypatch):
     monkeypatch.setattr(template, "_SECONDS", 0.25)
     with pytest.raises(ModelError, match=r"template of bomb did not end within 0\.25 seconds; use another model"):
         ChatTokenizer(tiny_tokenizer(LOOPS), name="bomb")
@@ -120,7 +108,7 @@ def test_a_template_that_does_not_end_is_a_sentence_and_is_not_tried_again(monke
         later.template.render(talk[:1])
 
 
-def test_code_that_catches_exceptions_is_stopped_too() -> None:
+def test_code_that_catches_exceptions_is_stopped_too_and_a_limit_does_not_outlive_its_code(monkeypatch):
     def stubborn() -> None:
         while True:
             try:
@@ -134,8 +122,6 @@ def test_code_that_catches_exceptions_is_stopped_too() -> None:
     with pytest.raises(ZeroDivisionError):
         within(5, lambda: 1 // 0)
 
-
-def test_a_limit_does_not_outlive_its_code_though_the_time_is_up_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     end, interrupted = deadline._WATCH.end, []
 
     def end_in_the_second_attempt() -> None:
@@ -149,7 +135,7 @@ def test_a_limit_does_not_outlive_its_code_though_the_time_is_up_at_its_end(monk
     assert deadline._WATCH._looks_left == {}
 
 
-def test_a_channel_that_the_template_writes_before_a_message_is_known() -> None:
+def test_a_channel_that_the_template_writes_is_known_and_a_template_that_loses_what_is_said_refused():
     """As gpt-oss does: what is repeated begins after the channel's name, which the policy samples."""
     said = "{{ '<|im_start|>' ~ message.role ~ (channel if message.role == 'assistant' else '<tool_call>') }}"
     turns = "{% set channel = '<|endoftext|>final<tool_call>' %}{% for message in messages %}" + said
@@ -158,8 +144,6 @@ def test_a_channel_that_the_template_writes_before_a_message_is_known() -> None:
     assert ChatTokenizer(raw).opening == "<|endoftext|>final<tool_call>"
     assert ChatTokenizer(tiny_tokenizer()).opening == ""
 
-
-def test_a_template_that_loses_what_is_said_is_refused() -> None:
     parts = "{%- for part in message.content -%}{{- part.text -}}{%- endfor -%}"
     raw = tiny_tokenizer("{%- for message in messages -%}" + parts + "{%- endfor -%}")
     with pytest.raises(ModelError, match=r"of vision does not show what user and assistant say .*; set model\.name to"):

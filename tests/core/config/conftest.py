@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,21 +24,17 @@ from agent_r1_core import (
 
 AGENT_R1_PLUGIN_API = 1
 
-
 class Search(Tool):
     class Config(ComponentConfig):
         top_k: int = 1
         corpus: str | None = None
 
-
 class Dice(Tool):
     class Config(ComponentConfig):
         timeout: float = 1.0
 
-
 class Paid(Tool):
     reward_range: ClassVar = (-0.5, 1.0)
-
 
 class World(ToolEnv):
     class Config(EnvConfig):
@@ -49,7 +46,6 @@ class World(ToolEnv):
     def idle_options(cls, config):
         return {} if config.hints else {"hint_text": "hints is false"}
 
-
 class Grid(ToolEnv):
     class Config(EnvConfig):
         format: str = "ascii"
@@ -58,16 +54,13 @@ class Grid(ToolEnv):
     def uses_tools(cls):
         return False
 
-
 class Maze(ToolEnv):
     class Config(EnvConfig):
         walls: int = 1
 
-
 class Cave(ToolEnv):
     class Config(EnvConfig):
         depth: int
-
 
 class Tags(ToolFormat):
     class Config(ComponentConfig):
@@ -79,7 +72,6 @@ class Tags(ToolFormat):
     def idle_options(cls, config):
         return {} if config.closed else {"closing": "closed is false"}
 
-
 class Polite(RewardFn):
     scope = "turn"
     range = (-1.0, 1.0)
@@ -87,12 +79,10 @@ class Polite(RewardFn):
     class Config(ComponentConfig):
         word: str = "please"
 
-
 class Group(Algorithm):
     class Config(AlgorithmConfig):
         clip: float = 0.2
         normalise: bool = True
-
 
 class Critic(Algorithm):
     class Config(AlgorithmConfig):
@@ -104,7 +94,6 @@ class Critic(Algorithm):
     def trusts_critic(self):
         return self.config.gae_lambda < 1
 
-
 class Sums(TaskSource):
     class Config(ComponentConfig):
         size: int = 10
@@ -112,66 +101,34 @@ class Sums(TaskSource):
         path: str | None = None
         files: tuple[DataPath, ...] = ()
 
-
-Free, Json, Right, Board, Speaker = (
-    type("Plain", (base,), {}) for base in (Tool, ToolFormat, RewardFn, Tracker, Engine)
-)
-
+Free, Json, Right, Board, Speaker = (type("It", (base,), {}) for base in (Tool, ToolFormat, RewardFn, Tracker, Engine))
 
 class Listener(Engine):
     class Config(EngineConfig):
         ears: int = 2
         nose: bool = True
 
-
 class Singer(Engine):
     class Config(EngineConfig):
         max_episodes: int = 7
         voice: str = "alto"
-
-
-@hookimpl
-def register_tools():
-    return [ToolSpec(cls.lower(), f":{cls}", cls) for cls in ("Search", "Dice", "Paid", "Free")]
-
 
 @hookimpl
 def register_envs():
     maze = EnvSpec("maze", ":Maze", "Maze", presets=(Preset("long_maze", {"max_turns": 12}),))
     return [maze, *(EnvSpec(cls.lower(), f":{cls}", cls) for cls in ("World", "Grid", "Cave"))]
 
-
-@hookimpl
-def register_rewards():
-    return [RewardSpec("right", ":Right", "Right"), RewardSpec("polite", ":Polite", "Polite")]
-
-
 @hookimpl
 def register_algorithms():
-    return [
-        AlgorithmSpec("group", ":Group", "Group", presets=(Preset("plain_group", {"normalise": False}),)),
-        AlgorithmSpec("actor_critic", ":Critic", "Critic", aliases=("ac",)),
-    ]
+    group = AlgorithmSpec("group", ":Group", "Group", presets=(Preset("plain_group", {"normalise": False}),))
+    return [group, AlgorithmSpec("actor_critic", ":Critic", "Critic", aliases=("ac",))]
 
-
-@hookimpl
-def register_tasks():
-    return [TaskSpec("sums", ":Sums", "Sums")]
-
-
-@hookimpl
-def register_trackers():
-    return [TrackerSpec("board", ":Board", "Board")]
-
-
-@hookimpl
-def register_tool_formats():
-    return [ToolFormatSpec("json", ":Json", "JSON"), ToolFormatSpec("tags", ":Tags", "Tags")]
-
-
-@hookimpl
-def register_engines():
-    return [EngineSpec(cls.lower(), f":{cls}", cls) for cls in ("Speaker", "Listener", "Singer")]
+register_tools = hookimpl(lambda: [ToolSpec(cls.lower(), f":{cls}", cls) for cls in ("Search", "Dice", "Paid", "Free")])
+register_rewards = hookimpl(lambda: [RewardSpec("right", ":Right", "Right"), RewardSpec("polite", ":Polite", "Polite")])
+register_tasks = hookimpl(lambda: [TaskSpec("sums", ":Sums", "Sums")])
+register_trackers = hookimpl(lambda: [TrackerSpec("board", ":Board", "Board")])
+register_tool_formats = hookimpl(lambda: [ToolFormatSpec(name, f":{name.title()}", name) for name in ("json", "tags")])
+register_engines = hookimpl(lambda: [EngineSpec(it.lower(), f":{it}", it) for it in ("Speaker", "Listener", "Singer")])
 """
 
 RECIPE = """
@@ -211,13 +168,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def load(folder: Path) -> Load:
     """Load the small recipe with overrides, or another text in its place."""
 
-    def load(
-        *overrides: str, text: str | None = None, training: bool = True, plugins: Sequence[str] = ()
-    ) -> ResolvedConfig:
+    def load(*overrides: str, text: str | None = None, **more: Any) -> ResolvedConfig:
         if text is not None:
             (folder / "other.yaml").write_text(text)
-        name = "small" if text is None else "other"
-        return load_config(name, overrides, folders=[folder], training=training, plugins=plugins)
+        return load_config("small" if text is None else "other", overrides, folders=[folder], **more)
 
     return load
 

@@ -1,9 +1,8 @@
-"""Recipes, the recipes they extend, and overrides are layers under one rule."""
+"""Recipes, those that they extend, and overrides are layers under one rule; a run's record is the same run again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,19 +11,16 @@ from agent_r1_core.config import find_recipe, load_config, recipe_names
 from agent_r1_core.config.overrides import text_override
 from agent_r1_core.errors import ConfigError
 
-Load = Callable[..., Any]
-
-
 FORMATTED = "env: {name: world, format: {name: tags, closed: false}}\ntasks: {train: sums}\nplugins: [parts.py]\n"
 
 
-def refusal(load: Load, *overrides: str, **more: Any) -> str:
+def refusal(load: Callable[..., Any], *overrides: str, **more: Any) -> str:
     with pytest.raises(ConfigError) as caught:
         load(*overrides, **more)
     return str(caught.value)
 
 
-def test_a_recipe_is_resolved_to_every_option_of_every_component(load: Load) -> None:
+def test_a_recipe_is_resolved_to_every_option_of_every_component(load):
     config = load().config
     expected = {"size": 20, "levels": [1, 2], "path": None, "files": []}
     assert config.tasks.train.config.model_dump(mode="json") == expected
@@ -68,25 +64,22 @@ def test_a_recipe_is_resolved_to_every_option_of_every_component(load: Load) -> 
         ("env={name: world, format: {name: tags}}", lambda config: config.env.tool_format.name == "tags"),
     ],
 )
-def test_overrides(load: Load, override: str, read: Callable[[Any], bool]) -> None:
+def test_overrides(load, override, read):
     assert read(load(override).config)
 
 
-def test_options_of_a_tool_format_are_set_where_it_is_named(load: Load) -> None:
+def test_options_of_a_tool_format_are_set_where_it_is_named(load):
     for overrides in (["env.format=tags", "env.format.tool=dice"], ["env.format.tool=dice", "env.format.name=tags"]):
         assert load(*overrides).config.env.config.format.config.tool == "dice"
     written = load("env.format.tool=dice", text=FORMATTED).config.env.config.format.config
     assert (written.tool, written.closed) == ("dice", False)
     assert load("env.format=json", text=FORMATTED).config.env.config.format.name == "json"
+    for overrides in (["env={name: grid, format: unicode}"], ["env=grid", "env.format=unicode"]):
+        env = load(*overrides, "tools=[]").config.env
+        assert (env.config.format, env.tool_format) == ("unicode", None), "of another meaning it stays plain text"
 
 
-@pytest.mark.parametrize("overrides", [["env={name: grid, format: unicode}"], ["env=grid", "env.format=unicode"]])
-def test_an_option_format_of_another_meaning_stays_plain_text(load: Load, overrides: list[str]) -> None:
-    env = load(*overrides, "tools=[]").config.env
-    assert (env.config.format, env.tool_format) == ("unicode", None)
-
-
-def test_a_recipe_that_extends_another_says_only_what_differs(folder: Path) -> None:
+def test_a_recipe_that_extends_another_says_only_what_differs_and_not_itself(folder):
     (folder / "deeper").mkdir()
     (folder / "deeper" / "more.yaml").write_text("extends: ../small.yaml\ntraining: {steps: 5}\nalgorithm: ac\n")
     (folder / "most.yaml").write_text("extends: deeper/more.yaml\nseed: 3\n")
@@ -95,9 +88,6 @@ def test_a_recipe_that_extends_another_says_only_what_differs(folder: Path) -> N
     assert (resolved.config.training.steps, resolved.config.training.lr, resolved.config.seed) == (5, 1e-4, 3)
     assert not hasattr(resolved.config.algorithm.config, "clip")
     assert resolved.sources["training.lr"].endswith("small.yaml, line 12")
-
-
-def test_recipes_that_extend_each_other_or_are_no_text_are_refused(folder: Path) -> None:
     for name, content, reason in (("a", b"extends: b\n", "extends itself"), ("bytes", b"\xff\xfe\x00", "UTF-8")):
         (folder / "b.yaml").write_text("extends: a\n")
         (folder / f"{name}.yaml").write_bytes(content)
@@ -105,7 +95,7 @@ def test_recipes_that_extend_each_other_or_are_no_text_are_refused(folder: Path)
             load_config(name, folders=[folder])
 
 
-def test_a_recipe_is_found_by_name_or_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recipe_is_found_by_name_or_path_also_in_a_folder_whose_name_is_part_of_its_own(folder, monkeypatch):
     assert recipe_names([folder]) == ["small"]
     assert find_recipe("small", [folder]) == folder / "small.yaml"
     monkeypatch.chdir(folder)
@@ -117,10 +107,6 @@ def test_a_recipe_is_found_by_name_or_path(folder: Path, monkeypatch: pytest.Mon
     with pytest.raises(ConfigError, match=r"at .*smal\.yaml; did you mean small\.yaml\? Give the path"):
         find_recipe("smal.yaml", [])
 
-
-def test_a_recipe_may_lie_in_a_folder_whose_name_is_part_of_its_own(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     (folder / "deeper").mkdir()
     (folder / "deeper" / "more.yaml").write_text("extends: small\ntraining: {steps: 5}\n")
     (folder / "deeper" / "most.yaml").write_text("extends: deeper/more\nseed: 3\n")
@@ -147,7 +133,7 @@ def test_a_recipe_may_lie_in_a_folder_whose_name_is_part_of_its_own(
         ("extends: smal\n", "did you mean small?"),
     ],
 )
-def test_a_file_that_is_no_recipe(load: Load, text: str, words: str) -> None:
+def test_a_file_that_is_no_recipe(load, text, words):
     assert words in refusal(load, text=text)
 
 
@@ -167,5 +153,60 @@ def test_a_file_that_is_no_recipe(load: Load, text: str, words: str) -> None:
         (["algorithm=ac", "algorithm.name=group"], "has no effect, since override 'algorithm.name=group' replaces"),
     ],
 )
-def test_overrides_that_lead_nowhere(load: Load, overrides: list[str], words: str) -> None:
+def test_overrides_that_lead_nowhere(load, overrides, words):
     assert words in refusal(load, *overrides)
+
+
+def test_the_dump_loads_back_to_the_same_configuration_idle_defaults_and_plugin_files_too(load, tmp_path, folder):
+    first = load("training.lr=1e-6", "algorithm.name=plain_group", "model.lora.rank=4", "tasks.train.path=no")
+    file = tmp_path / "config.yaml"
+    file.write_text(first.yaml())
+    second = load_config(file)
+    sources = first.dump()["sources"]
+    assert sources["training.lr"] == "override 'training.lr=1e-6'"
+    assert sources["tools[0].top_k"].endswith("small.yaml, line 5")
+    assert not {"training.steps", "algorithm.horizon"} & sources.keys(), "nobody set them"
+    assert second.config == first.config
+    assert second.yaml() == first.yaml()
+
+    file = tmp_path / "config.yaml"
+    file.write_text(load().yaml())
+    assert load_config(file).config.env.config.hint_text == "look"
+    with pytest.raises(ConfigError, match=r"env\.hint_text .*has no effect"):
+        load_config(file, ["env.hint_text=x"])
+
+    resolved = load(plugins=[str(folder / "parts.py")])
+    assert resolved.dump()["plugins"] == [str(folder / "parts.py")]
+    assert resolved.registry.find("tool", "search").plugin == "parts"
+
+
+def test_what_auto_turned_out_to_be_is_written_back_and_replaced_options_are_validated(load, tmp_path):
+    resolved = load().replace({"threads": 1, "model.dtype": "float32", "tools[0].timeout": 3.0})
+    assert (resolved.config.threads, resolved.config.model.dtype, resolved.config.tools[0].timeout) == (1, "float32", 3)
+    assert resolved.sources["threads"] == "chosen at the start of the run"
+    file = tmp_path / "config.yaml"
+    file.write_text(resolved.yaml())
+    assert load_config(file).config == resolved.config
+    with pytest.raises(ConfigError, match=r"training\.lrr .*did you mean training\.lr"):
+        resolved.replace({"training.lrr": 1})
+
+    resolved = load().replace({"tools[0].top_k": 5, "env.max_tokens": 99})
+    tool = resolved.make("tool", resolved.config.tools[0])
+    assert (tool.name, tool.config.top_k, resolved.config.env.config.max_tokens) == ("search", 5, 99)
+    assert tool.config is resolved.config.tools[0].config
+    assert resolved.config.env.config.hint_text == "look"
+    with pytest.raises(ConfigError, match=r"tools\[0\]\.top_k .*must be a valid integer, not 'many'"):
+        resolved.replace({"tools[0].top_k": "many"})
+
+
+def test_a_tool_format_has_options_and_keeps_them_in_the_dump(load, tmp_path):
+    assert load().dump()["env"]["format"] == "json"
+    resolved = load("env.format={name: tags, tool: dice}")
+    tool_format = resolved.make("tool_format", resolved.config.env.tool_format)
+    assert (tool_format.name, tool_format.config.tool, tool_format.config.closed) == ("tags", "dice", True)
+    assert resolved.dump()["env"]["format"] == {"name": "tags", "tool": "dice", "closed": True, "closing": "end"}
+    file = tmp_path / "config.yaml"
+    for run in (resolved, load("env.format=json")):
+        file.write_text(run.yaml())
+        assert load_config(file).dump()["sources"] == run.dump()["sources"]
+        assert load_config(file).config == run.config

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -44,7 +42,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     return folders
 
 
-def test_each_path_counts_from_the_file_that_says_it(places: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_path_counts_from_the_file_that_says_it(places, monkeypatch):
     resolved = load_config("../above/recipe.yaml", ["tools[0].model=./encoder"])
     config, below = resolved.config, places["below"]
     assert config.model.name == str(below / "models/mine")
@@ -66,7 +64,7 @@ def test_each_path_counts_from_the_file_that_says_it(places: dict[str, Path], mo
     assert load_config(saved).config == config, "the record of a run holds absolute paths"
 
 
-def test_what_is_no_path_stays_a_name(places: dict[str, Path]) -> None:
+def test_what_is_no_path_stays_a_name_and_a_model_may_be_in_the_current_folder(places):
     (places["below"] / "recipe.yaml").write_text(
         "extends: default\nmodel: {name: Qwen/Qwen2.5-1.5B-Instruct}\n"
         "tools: [{name: wiki_search, backend: dense, model: some/encoder}]\n"
@@ -76,8 +74,6 @@ def test_what_is_no_path_stays_a_name(places: dict[str, Path]) -> None:
     (places["below"] / "gone.yaml").write_text("extends: default\nmodel: {name: ./gone}\n")
     assert load_config(places["below"] / "gone.yaml").config.model.name == str(places["below"] / "gone")
 
-
-def test_a_model_that_is_not_beside_the_recipe_may_be_in_the_current_folder(places: dict[str, Path]) -> None:
     (places["here"] / "runs/sft").mkdir(parents=True)
     recipe = places["below"] / "sft.yaml"
     recipe.write_text("extends: default\nmodel: {name: runs/sft}\n")
@@ -89,7 +85,7 @@ def test_a_model_that_is_not_beside_the_recipe_may_be_in_the_current_folder(plac
     assert load_config(recipe).config.model.name == str(places["here"] / "small.gguf")
 
 
-def test_each_of_several_data_files_must_be_there(load: Callable[..., Any]) -> None:
+def test_each_of_several_data_files_must_be_there(load):
     (there := Path("other.json")).touch()
     (line,) = load(f"tasks.train={{name: sums, files: [{there}, gone.json]}}").missing
     assert line.startswith("tasks.train.files[1] (override")

@@ -37,12 +37,12 @@ def rewarded(*rewards: str) -> str:
         (["algorithm=reinforce_pp", "algorithm.gamma_turn=0.9", "env.max_turns=1"], "algorithm.gamma_turn", "no turn"),
     ],
 )
-def test_an_option_without_effect_is_refused(overrides: list[str], key: str, why: str) -> None:
+def test_an_option_without_effect_is_refused(overrides, key, why):
     with pytest.raises(ConfigError, match=f"{key} .*has no effect here: .*{why}"):
         loaded(*overrides)
 
 
-def test_options_with_effect_are_taken(plugin: Path) -> None:
+def test_options_with_effect_are_taken(plugin):
     tools = "tools=[wiki_search, {name: paid, reward_weight: 0.1, reward_cap: 2}]"
     loaded(tools, "algorithm=ppo", "algorithm.process_scale=1", plugin=plugin)
     loaded(rewarded("{name: valid_tool_call, cap: 4.5}"), "algorithm=reinforce_pp", "algorithm.process_scale=0.1")
@@ -52,7 +52,7 @@ def test_options_with_effect_are_taken(plugin: Path) -> None:
     assert best == "eval/reward/paid"
 
 
-def test_a_reward_that_repetition_could_farm_is_warned_about() -> None:
+def test_a_reward_that_repetition_could_farm_is_warned_about(plugin):
     (warning,) = loaded(rewarded(VALID_CALL % 0.5)).warnings
     assert warning == (
         "farming: valid_tool_call may pay up to 0.5 in each of 5 turns, 2.5 in all, and the best outcome only 1; set "
@@ -64,15 +64,11 @@ def test_a_reward_that_repetition_could_farm_is_warned_about() -> None:
     (capped,) = loaded(rewarded("{name: valid_tool_call, weight: -0.5, cap: 2.5}"), "rewards[1].weight=0.5").warnings
     assert "1.25 in all" in capped
 
-
-def test_a_cap_bounds_a_punishment_turned_around(plugin: Path) -> None:
     (warning,) = loaded(rewarded("{name: polite, weight: -0.5, cap: 3}"), plugin=plugin).warnings
     assert warning.startswith("farming: polite may pay up to 0.5 in each of 5 turns, 1.5 in all")
     assert loaded(rewarded(VALID_CALL % -5)).warnings == (), "what punishes is no farm"
     assert loaded(rewarded("supporting_titles")).warnings == (), "nor what pays once"
 
-
-def test_a_tools_rewards_can_be_farmed_too(plugin: Path) -> None:
     (warning,) = loaded("tools=[wiki_search, {name: paid, reward_weight: -0.5}]", plugin=plugin).warnings
     assert warning.startswith("farming: paid may pay up to 0.25 in each of 5 turns, 1.25 in all")
     assert "set its `reward_cap`" in warning
@@ -80,7 +76,7 @@ def test_a_tools_rewards_can_be_farmed_too(plugin: Path) -> None:
         assert loaded(f"tools=[wiki_search, {{name: paid, {harmless}}}]", plugin=plugin).warnings == ()
 
 
-def test_a_recipe_that_can_teach_nothing_is_warned_about(plugin: Path) -> None:
+def test_a_recipe_that_can_teach_nothing_is_warned_about(plugin):
     nothing = "no reward has a weight: there is nothing to learn from"
     assert loaded("rewards=[{name: exact_match, weight: 0}]").warnings == (nothing,)
     (dropped,) = loaded("rewards=[]", "env=world", plugin=plugin).warnings
@@ -99,7 +95,7 @@ def test_a_recipe_that_can_teach_nothing_is_warned_about(plugin: Path) -> None:
         ("reinforce_pp", "reinforce_pp credits each to the actions up to its turn"),
     ],
 )
-def test_a_dry_run_says_how_process_rewards_are_credited(recipe: str, credit: str) -> None:
+def test_a_dry_run_says_how_process_rewards_are_credited(recipe, credit):
     assert loaded(recipe=recipe).notes == loaded(rewarded(VALID_CALL % 0), recipe=recipe).notes == ()
     (note,) = loaded(rewarded(VALID_CALL % 0.1, "supporting_titles"), recipe=recipe).notes
     assert note == f"process rewards (valid_tool_call, supporting_titles): {credit}"

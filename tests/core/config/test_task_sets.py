@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from agent_r1_core.config import load_config
-
-Refused = Callable[..., str]
 
 TWO = "{wiki: {name: miniwiki, split: eval, weight: 2}, sums: arithmetic}"
 UNWEIGHED = TWO.replace(", weight: 2", "")
@@ -28,7 +25,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_named_sources_take_the_place_of_a_single_one_and_back(file: Path, place: str) -> None:
+def test_named_sources_take_the_place_of_a_single_one_and_back(file, place):
     for resolved in (load_config("default", [f"tasks.{place}={OF[place]}"]), load_config(file)):
         sets = getattr(resolved.config.tasks, f"{place}_sets")
         assert {name: block.name for name, block in sets.items()} == {"sums": "arithmetic", "wiki": "miniwiki"}
@@ -40,7 +37,7 @@ def test_named_sources_take_the_place_of_a_single_one_and_back(file: Path, place
     assert list(getattr(single, f"{place}_sets")) == [place]
 
 
-def test_overrides_reach_into_a_set_add_one_and_replace_one(file: Path, place: str) -> None:
+def test_overrides_reach_into_a_set_add_one_and_replace_one(file, place):
     keys = ["sums.size=20", "math=gsm8k", "wiki.name=arithmetic", *(["math.weight=0.5"] if place == "train" else [])]
     resolved = load_config(file, [f"tasks.{place}.{key}" for key in keys])
     sets = getattr(resolved.config.tasks, f"{place}_sets")
@@ -66,9 +63,7 @@ def test_overrides_reach_into_a_set_add_one_and_replace_one(file: Path, place: s
         ("sums.weight=0", "tasks.PLACE.sums.weight (override 'tasks.PLACE.sums.weight=0') must be greater"),
     ],
 )
-def test_a_mistake_names_the_set_and_the_key(
-    refused: Refused, file: Path, place: str, override: str, sentence: str
-) -> None:
+def test_a_mistake_names_the_set_and_the_key(refused, file, place, override, sentence):
     assert sentence.replace("PLACE", place) in refused(f"tasks.{place}.{override}", recipe=file)
 
 
@@ -82,11 +77,11 @@ def test_a_mistake_names_the_set_and_the_key(
         ("evaluation.sample=random", "evaluation.size is not set"),
     ],
 )
-def test_what_has_no_effect_on_the_sets_is_refused(refused: Refused, override: str, sentence: str) -> None:
+def test_what_has_no_effect_on_the_sets_is_refused(refused, override, sentence):
     assert sentence in refused(override)
 
 
-def test_the_set_that_chooses_is_one_of_several(refused: Refused) -> None:
+def test_the_set_that_chooses_is_one_of_several(refused):
     two = f"tasks.eval={UNWEIGHED}"
     chosen = load_config("default", [two, "evaluation.choose_on=sums"]).config
     assert chosen.best_metric == "eval/sums/exact_match"

@@ -1,28 +1,17 @@
-"""What `check_component` finds, kind by kind."""
+"""What `check_component` finds, kind by kind; and what is said of wrong options, under the key that somebody wrote."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pytest
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from agent_r1_core import (
-    Algorithm,
-    ComponentConfig,
-    DeclaredScore,
-    Engine,
-    Metric,
-    RewardFn,
-    ScoreFn,
-    Tool,
-    ToolEnv,
-    ToolFormat,
-)
+from agent_r1_core import Algorithm, ComponentConfig, Engine, Metric, RewardFn, Tool, ToolEnv, ToolFormat
+from agent_r1_core.contracts.score import DeclaredScore, ScoreFn
 from agent_r1_core.plugins import Registry
 from agent_r1_core.plugins.checks import check_component, check_registered
+from agent_r1_core.plugins.validation import validate
 
 
 def with_methods(base: type, /, **members: Any) -> type:
@@ -120,7 +109,7 @@ FORMAT = {"system_prompt": nothing, "parse": nothing, "render_call": nothing}
         ("tool_format", with_methods(ToolFormat, **FORMAT, template_tools=1), "use True or False"),
     ],
 )
-def test_a_broken_contract_is_said(kind: str, cls: Any, problem: str) -> None:
+def test_a_broken_contract_is_said(kind, cls, problem):
     problems = check_component(kind, cls)
     assert any(problem in found for found in problems), problems
 
@@ -133,13 +122,11 @@ def test_a_broken_contract_is_said(kind: str, cls: Any, problem: str) -> None:
         ("score", with_methods(ScoreFn, score=later, declared=DeclaredScore("turns"))),
     ],
 )
-def test_what_an_author_may_write_async_is_no_problem(kind: str, cls: type) -> None:
+def test_what_an_author_may_write_async_is_no_problem(kind, cls):
     assert check_component(kind, cls) == []
 
 
-def test_wrong_options_of_a_preset_are_problems_missing_ones_are_not(
-    local_plugin: Callable[..., Path],
-) -> None:
+def test_wrong_options_of_a_preset_are_problems_missing_ones_are_not(local_plugin):
     path = local_plugin("""
         class Always(RewardFn):
             '''Always one.'''
@@ -162,3 +149,61 @@ def test_wrong_options_of_a_preset_are_problems_missing_ones_are_not(
         "preset option value is 'x': input should be a valid integer, unable to parse string as an integer",
         "preset option times is not an option (options: value, other)",
     ]
+
+
+class Inner(ComponentConfig):
+    size: int
+    shape: Literal["round", "flat"] = "round"
+
+
+class Options(ComponentConfig):
+    share: float | Literal["auto"] = "auto"
+    inner: Inner | int = 1
+    several: tuple[Inner, ...] = ()
+    named: dict[str, Inner] = Field(default={})
+    counts: dict[Literal["a"], int] = Field(default={}, max_length=1)
+    even: int = 0
+
+    @field_validator("even")
+    @classmethod
+    def _even(cls, value: int) -> int:
+        if value % 2:
+            raise ValueError("Odd numbers are not taken")
+        return value
+
+
+SIZE = "is not an option; did you mean 'size'? (options: size, shape)"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentences"),
+    [
+        (
+            {"share": "al"},
+            [
+                "share is 'al': input should be a valid number, unable to parse string as a number",
+                "share is 'al': input should be 'auto'",
+            ],
+        ),
+        (
+            {"inner": {"size": 1, "siez": 2}},
+            [f"inner.siez {SIZE}", "inner is {'size': 1, 'siez': 2}: input should be a valid integer"],
+        ),
+        ({"inner": {}}, ["inner.size is missing; it has no default", "inner is {}: input should be a valid integer"]),
+        ({"several": [{"size": 1}, {"size": 1, "siez": 2}]}, [f"several[1].siez {SIZE}"]),
+        ({"named": {"one": {"size": 1, "siez": 2}}}, [f"named.one.siez {SIZE}"]),
+        ({"several": ({"size": 1, "shape": "x"},)}, ["several[0].shape is 'x': input should be 'round' or 'flat'"]),
+        ({"counts": {"b": 1}}, ["counts.b is 'b': input should be 'a'"]),
+        ({"even": 3}, ["even is 3: odd numbers are not taken"]),
+        (
+            {"even": "x" * 80},
+            [f"even is '{'x' * 56}...: input should be a valid integer, unable"],
+        ),
+    ],
+    ids=["union", "nested", "missing", "list", "mapping", "tuple", "key", "own rule", "long"],
+)
+def test_each_error_names_the_key_that_was_written(options, sentences):
+    config, problems = validate(Options, options)
+    assert config is None
+    found = [f"{key} {problem}" for key, problem in problems]
+    assert [text[: len(sentence)] for text, sentence in zip(found, sentences, strict=True)] == sentences

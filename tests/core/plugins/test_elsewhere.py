@@ -7,8 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +14,6 @@ from agent_r1_core import SiteSpec
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import AmbiguousComponent, UnknownComponent
 from agent_r1_core.plugins import PluginRecord, PluginStatus, Registry, elsewhere
-
-Install = Callable[..., Path]
 
 TOOL = "@hookimpl\ndef register_tools(): return [ToolSpec('{}', '{}:T', 'Says it')]\n"
 REWARD = "@hookimpl\ndef register_rewards(): return [RewardSpec('{}', 'nowhere:R', 'Always 1')]\n"
@@ -27,7 +23,7 @@ def found(registry: Registry, distribution: str) -> dict[str, PluginRecord]:
     return {plugin.name: plugin for plugin in registry.plugins if plugin.distribution == distribution}
 
 
-def test_whatever_an_import_does_it_ends_no_command_and_says_how(install: Install) -> None:
+def test_whatever_an_import_does_it_ends_no_command_and_says_how(install):
     install(
         "wild-plugins",
         leaves="import os\nos._exit(0)",
@@ -39,9 +35,7 @@ def test_whatever_an_import_does_it_ends_no_command_and_says_how(install: Instal
         sound=TOOL.format("echo", "x"),
     )
     plugins = found(Registry.discover(), "wild-plugins")
-    assert "importing wild_plugins_leaves ended the process that did it, which ended with exit code 0" in (
-        plugins["leaves"].reason
-    )
+    assert "wild_plugins_leaves ended the process that did it, which ended with exit code 0" in plugins["leaves"].reason
     assert "was killed by signal 11" in plugins["dies"].reason
     assert "importing wild_plugins_raises raised Odd: no (wild_plugins_raises.py, line 6)" in plugins["raises"].reason
     assert plugins["interrupts"].status == PluginStatus.FAILED
@@ -50,31 +44,26 @@ def test_whatever_an_import_does_it_ends_no_command_and_says_how(install: Instal
     assert Registry.discover().create("tool", "calculator").name == "calculator"
 
 
-def test_an_import_that_hangs_costs_its_time_once(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_that_hangs_costs_its_time_once(install, monkeypatch):
     install("slow-plugins", sleeper="import time\ntime.sleep(600)")
     monkeypatch.setattr(elsewhere, "SECONDS", 0.5)
     [record] = found(Registry.discover(), "slow-plugins").values()
-    assert record.reason == (
-        "importing slow_plugins_sleeper did not end within 0.5 seconds; `agent-r1 plugins doctor` tries it again"
-    )
+    assert record.reason.endswith("did not end within 0.5 seconds; `agent-r1 plugins doctor` tries it again")
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("it was imported again"))
     assert found(Registry.discover(), "slow-plugins") == {"sleeper": record}
 
 
-def test_all_that_a_spec_says_is_remembered(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_that_a_spec_says_is_remembered(install, monkeypatch):
     spec = "SiteSpec('barn', 'far:barn', 'Far away', needs=('a', 'b'), install='pip install it')"
-    install(
-        "far-plugins", barn=f"from agent_r1_core import SiteSpec\n@hookimpl\ndef register_sites(): return [{spec}]\n"
-    )
+    body = f"from agent_r1_core import SiteSpec\n@hookimpl\ndef register_sites(): return [{spec}]\n"
+    install("far-plugins", barn=body)
     read = Registry.discover().find("site", "barn")
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("it was imported again"))
     assert read.spec == Registry.discover().find("site", "barn").spec
     assert read.spec == SiteSpec("barn", "far:barn", "Far away", needs=("a", "b"), install="pip install it")
 
 
-def test_what_a_plugin_offers_is_read_once_until_it_changes_and_never_in_this_process(
-    install: Install, tmp_path: Path
-) -> None:
+def test_what_a_plugin_offers_is_read_once_until_it_or_its_folder_changes_and_never_in_this_process(install, tmp_path):
     log = tmp_path / "log"
     body = f"open({str(log)!r}, 'a').write('read ')\n"
     site = install("good-plugins", words=body + TOOL.format("count", "good_plugins_words"))
@@ -89,8 +78,6 @@ def test_what_a_plugin_offers_is_read_once_until_it_changes_and_never_in_this_pr
     Registry.discover(anew=True)
     assert log.read_text() == "read read read "
 
-
-def test_a_plugin_that_lists_a_folder_is_read_again_when_a_file_is_added(install: Install) -> None:
     site = install(
         "list-plugins",
         all="import pkgutil\nfrom pathlib import Path\n@hookimpl\ndef register_tools():\n"
@@ -105,7 +92,7 @@ def test_a_plugin_that_lists_a_folder_is_read_again_when_a_file_is_added(install
         assert Registry.discover().find("tool", name)
 
 
-def test_a_reader_that_nobody_waits_for_ends_by_itself(install: Install, tmp_path: Path) -> None:
+def test_a_reader_that_nobody_waits_for_ends_by_itself(install, tmp_path):
     site = install("slow-plugins", sleeper="import signal\nsignal.pause()")
     plugin = {"name": "sleeper", "distribution": "slow-plugins", "version": "1.0", "value": "slow_plugins_sleeper"}
     question = {**plugin, "check": False, "seconds": 0.1}
@@ -115,18 +102,16 @@ def test_a_reader_that_nobody_waits_for_ends_by_itself(install: Install, tmp_pat
     assert done.returncode == -signal.SIGALRM
 
 
-def test_a_distribution_cannot_take_the_name_of_a_built_in_plugin(install: Install) -> None:
+def test_a_distribution_cannot_take_the_name_of_a_built_in_plugin(install):
     install("aaa-rewards", rewards=REWARD.format("exact_match"))
     resolved = load_config("default")
     [note] = [text for text in resolved.warnings if "aaa-rewards" in text]
-    assert note.startswith(
-        "plugin 'rewards' of aaa-rewards 1.0 is not loaded: a plugin of the same name comes from agent"
-    )
+    assert note.startswith("plugin 'rewards' of aaa-rewards 1.0 is not loaded: a plugin of the same name comes from a")
     chosen = Registry.discover(disabled=["agent-r1/rewards"])
     assert chosen.plugin_of(chosen.find("reward", "exact_match")).distribution == "aaa-rewards"
 
 
-def test_an_installed_component_is_no_rival_of_a_built_in_one_but_is_told(install: Install) -> None:
+def test_an_installed_component_is_no_rival_of_a_built_in_one_but_is_told(install):
     install("other-rewards", strict=REWARD.format("exact_match"))
     resolved = load_config("default")
     assert resolved.registry.find("reward", "exact_match").qualified == "rewards/exact_match"
@@ -137,7 +122,7 @@ def test_an_installed_component_is_no_rival_of_a_built_in_one_but_is_told(instal
     )
 
 
-def test_a_plugin_that_is_installed_later_changes_nothing_for_a_run(install: Install) -> None:
+def test_a_plugin_that_is_installed_later_changes_nothing_for_a_run_which_names_one_that_it_misses(install):
     install("first-lengths", first=REWARD.format("length"))
     saved = json.loads(json.dumps(Registry.discover().to_json()))
     install("later-lengths", later=REWARD.format("length"))
@@ -147,9 +132,13 @@ def test_a_plugin_that_is_installed_later_changes_nothing_for_a_run(install: Ins
     assert registry.find("reward", "length").qualified == "first/length"
     registry.load("tool", "calculator")
     assert registry.check_same(saved) == []
+    install("gone-breadths", gone=REWARD.format("breadth"))
+    saved = json.loads(json.dumps(Registry.discover().to_json()))
+    with pytest.raises(UnknownComponent, match=r"; the run had it from plugin 'gone' \(gone-breadths 1\.0\), which is"):
+        Registry.discover(disabled=["gone"], recorded=saved).find("reward", "breadth")
 
 
-def test_a_component_whose_import_ends_the_process_is_found_by_a_check_that_goes_on(install: Install) -> None:
+def test_a_component_whose_import_ends_the_process_is_found_by_a_check_that_goes_on(install):
     site = install("late-plugins", late=TOOL.format("late", "leaves_late"), sound=TOOL.format("soft", "says_it"))
     (site / "leaves_late.py").write_text("import os\nos._exit(0)\n")
     tool = "from agent_r1_core import tool\n@tool\ndef T(text: str) -> str:\n    'Says it.'\n    return text\n"
@@ -157,12 +146,3 @@ def test_a_component_whose_import_ends_the_process_is_found_by_a_check_that_goes
     late, sound = elsewhere.check_elsewhere(list(found(Registry.discover(), "late-plugins").values()))
     assert late.problems == ["importing its components ended the process that did it, which ended with exit code 0"]
     assert (sound.problems, sound.unavailable) == ([], [])
-
-
-def test_a_run_names_the_plugin_that_it_misses(install: Install) -> None:
-    install("gone-lengths", gone=REWARD.format("length"))
-    saved = json.loads(json.dumps(Registry.discover().to_json()))
-    with pytest.raises(
-        UnknownComponent, match=r"; the run had it from plugin 'gone' \(gone-lengths 1\.0\), which is not"
-    ):
-        Registry.discover(disabled=["gone"], recorded=saved).find("reward", "length")

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agent_r1_core.errors import ComponentLoadError, ConfigError, UnknownComponent
 from agent_r1_core.plugins import Registry
-
-Write = Callable[..., Path]
 
 PLUGIN = """
 class Length(RewardFn):
@@ -59,7 +56,7 @@ def register_tools():
 
 
 @pytest.fixture
-def registry(local_plugin: Write) -> Registry:
+def registry(local_plugin: Callable[..., Path]) -> Registry:
     return Registry.discover([local_plugin(PLUGIN)])
 
 
@@ -73,7 +70,7 @@ def registry(local_plugin: Write) -> Registry:
     ],
     ids=["options", "an alias is the component itself", "preset", "options go over the preset's"],
 )
-def test_a_component_is_made_from_its_block(registry: Registry, block: Any, name: str, target: int) -> None:
+def test_a_component_is_made_from_its_block(registry, block, name, target):
     reward = registry.create("reward", block, scale=2)
     assert (reward.name, reward.config.target, reward.scale) == (name, target, 2)
 
@@ -87,7 +84,7 @@ def test_a_component_is_made_from_its_block(registry: Registry, block: Any, name
         ("gadget", "x", "no kind of component is called 'gadget'; the kinds are tool, env,"),
     ],
 )
-def test_an_unknown_name_gets_a_hint(local_plugin: Write, kind: str, name: str, reason: str) -> None:
+def test_an_unknown_name_gets_a_hint(local_plugin, kind, name, reason):
     registry = Registry.discover([local_plugin(PLUGIN), local_plugin("raise RuntimeError", name="broken")])
     with pytest.raises(UnknownComponent, match=reason):
         registry.find(kind, name)
@@ -103,13 +100,13 @@ def test_an_unknown_name_gets_a_hint(local_plugin: Write, kind: str, name: str, 
         ("absent", "importing a_module_that_is_not_there.inner raised ModuleNotFoundError"),
     ],
 )
-def test_a_target_that_cannot_be_used_is_named(registry: Registry, name: str, reason: str) -> None:
+def test_a_target_that_cannot_be_used_is_named(registry, name, reason):
     with pytest.raises(ComponentLoadError, match=reason) as caught:
         registry.load("tool", name)
     assert f"tool 'mine/{name}'" in str(caught.value)
 
 
-def test_every_wrong_option_has_a_line(registry: Registry) -> None:
+def test_every_wrong_option_has_a_line_and_a_constructor_that_raises_is_named(registry):
     block = {"name": "length", "taget": 5, "target": "many", "unit": {"a": "b"}}
     with pytest.raises(ConfigError) as caught:
         registry.create("reward", block)
@@ -118,14 +115,11 @@ def test_every_wrong_option_has_a_line(registry: Registry) -> None:
         "target of reward 'length' is 'many': input should be a valid integer, unable to parse string as an integer",
         "unit.a of reward 'length' is 'b': input should be a valid integer, unable to parse string as an integer",
     ]
-
-
-def test_a_constructor_that_raises_is_named(registry: Registry) -> None:
     with pytest.raises(ComponentLoadError, match=r"reward 'mine/length' cannot be made: TypeError: .*depth"):
         registry.create("reward", "length", depth=1)
 
 
-def test_a_plugin_that_changed_is_told_if_it_is_used(registry: Registry, local_plugin: Write) -> None:
+def test_a_plugin_that_changed_is_told_if_it_is_used(registry, local_plugin):
     saved = json.loads(json.dumps(registry.to_json()))
     same = Registry.discover([local_plugin(PLUGIN)])
     same.load("reward", "length")

@@ -23,7 +23,7 @@ def searching(cue: Cue) -> str:
 
 
 @BOTH_MODES
-def test_branches_repeat_what_was_sampled_and_sample_the_rest(deterministic: bool) -> None:
+def test_branches_repeat_what_was_sampled_and_sample_the_rest(deterministic):
     policy = ScriptedPolicy(searching)
     policy.version = 4
     stage = Stage(policy, [lookup()], rewards=[WeightedReward(Right(), 1.0)], deterministic=deterministic)
@@ -47,9 +47,7 @@ def test_branches_repeat_what_was_sampled_and_sample_the_rest(deterministic: boo
                 assert one.turns[shared].text != root.turns[shared].text
             assert (one.status, one.reward) == (EndStatus.TERMINATED, 1.0)
     played = [one for group in result.groups for one in (*group.trajectories, group.baseline)]
-    assert len(policy.requests) == sum(len(one.turns) - one.repeated_turns for one in played), (
-        "what is repeated is not asked"
-    )
+    assert len(policy.requests) == sum(len(one.turns) - one.repeated_turns for one in played), "repeated ones are asked"
     assert result.metrics["rollout/branched"] == 8 / 12
     assert 0 < result.metrics["rollout/repeated_tokens"] < 0.5
 
@@ -68,10 +66,9 @@ class Counting(Tool):
 
 
 @BOTH_MODES
-def test_a_world_that_answers_otherwise_fails_its_branches_with_a_sentence(deterministic: bool) -> None:
-    result = Stage(ScriptedPolicy(searching), [Counting()], deterministic=deterministic, max_retries=0).play(
-        questions(1), 9, trees=1
-    )
+def test_a_world_that_answers_otherwise_fails_its_branches_with_a_sentence(deterministic):
+    stage = Stage(ScriptedPolicy(searching), [Counting()], deterministic=deterministic, max_retries=0)
+    result = stage.play(questions(1), 9, trees=1)
     later = [one for one in result.dropped if one.repeated_turns > 1]
     assert later, "no branch repeats two turns"
     assert len(result.dropped) == len(later)
@@ -79,7 +76,7 @@ def test_a_world_that_answers_otherwise_fails_its_branches_with_a_sentence(deter
     assert [one.repeated_turns for one in result.groups[0].trajectories] == [0] + [1] * (8 - len(later))
 
 
-def test_what_cannot_be_repeated_begins_at_the_start() -> None:
+def test_what_cannot_be_repeated_begins_at_the_start():
     plan = EpisodePlan(3, questions(1)[0], 3, 17, "key")
     failed = make_trajectory(status=EndStatus.FAILED)
     of_two = make_trajectory()

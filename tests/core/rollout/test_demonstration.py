@@ -44,7 +44,7 @@ def play(demonstration: Sequence[Mapping[str, Any]], source: Any = "tools", **se
     return trajectory
 
 
-def test_the_files_observations_take_the_place_of_the_tools() -> None:
+def test_the_files_observations_take_the_place_of_the_tools():
     SEEN.clear()
     told = play(SHOWN, "file")
     assert told.turns[1].observation[0]["content"] == "It was Vesano then."
@@ -52,15 +52,6 @@ def test_the_files_observations_take_the_place_of_the_tools() -> None:
     asked = play(SHOWN)
     assert asked.turns[1].observation[0]["content"] == "Karimo lies in Tavelo."
     assert [task.demonstration for task in SEEN] == [()], "a tool must not see how its task is solved"
-
-
-def test_a_line_of_a_file_is_the_task_again_with_all_that_json_can_say() -> None:
-    about = {"id": "t", "answers": ["Tavelo"], "seed": 7, "metadata": {"day": date(2026, 1, 2), "odd": "\ud800"}}
-    asked = {"role": "user", "content": "Where was Karimo born?"}
-    found = task_of(line_of({**about, "messages": [asked, *SHOWN]}))
-    assert (found.id, found.prompt, found.answers, found.seed) == ("t", asked["content"], ("Tavelo",), 7)
-    assert found.metadata == {"day": "2026-01-02", "odd": "\ud800"}
-    assert list(found.demonstration) == list(SHOWN)
 
 
 LONG = {"role": "assistant", "content": "word " * 300}
@@ -89,16 +80,14 @@ AGAIN = {"role": "assistant", "content": "<think> and so on", "tool_calls": [CAL
     ],
 )
 @BOTH_MODES
-def test_what_cannot_be_played_fails_once_with_a_sentence(
-    demonstration: Any, options: dict[str, Any], sentence: str, deterministic: bool
-) -> None:
+def test_what_cannot_be_played_fails_once_with_a_sentence(demonstration, options, sentence, deterministic):
     failed = play(demonstration, **options, deterministic=deterministic)
     assert (failed.status, failed.attempts) == (EndStatus.FAILED, 1)
     assert re.search(sentence, failed.reason), failed.reason
     assert NO_ENGINE.requests == []
 
 
-def test_texts_and_arguments_are_read_in_every_form_that_the_format_has() -> None:
+def test_texts_and_arguments_are_read_in_every_form_and_a_line_of_a_file_is_the_task_again():
     parts = [{"type": "text", "text": "I "}, {"type": "text", "text": "look."}]
     call = {"function": {"name": "lookup", "arguments": {"name": "Karimo"}}}
     said = {"role": "user", "content": "Error: mind the time."}
@@ -107,6 +96,13 @@ def test_texts_and_arguments_are_read_in_every_form_that_the_format_has() -> Non
     assert first.answers == ["It was Vesano then."]
     assert (second.text, second.calls, second.answers) == ("<answer>Tavelo</answer>", [], [])
     assert demonstrated_actions([{**ASKS, "content": None}])[0].text == ""
+
+    about = {"id": "t", "answers": ["Tavelo"], "seed": 7, "metadata": {"day": date(2026, 1, 2), "odd": "\ud800"}}
+    asked = {"role": "user", "content": "Where was Karimo born?"}
+    found = task_of(line_of({**about, "messages": [asked, *SHOWN]}))
+    assert (found.id, found.prompt, found.answers, found.seed) == ("t", asked["content"], ("Tavelo",), 7)
+    assert found.metadata == {"day": "2026-01-02", "odd": "\ud800"}
+    assert list(found.demonstration) == list(SHOWN)
 
 
 def calling(arguments: str) -> dict[str, Any]:
@@ -123,6 +119,6 @@ def calling(arguments: str) -> dict[str, Any]:
         (calling("[1]"), "message 2 calls f with arguments that are no JSON object; write one"),
     ],
 )
-def test_a_message_that_is_none_is_named(message: Any, sentence: str) -> None:
+def test_a_message_that_is_none_is_named(message, sentence):
     with pytest.raises(ValueError, match=sentence):
         demonstrated_actions([ASKS, message])

@@ -10,7 +10,6 @@ from agent_r1_tool_formats.search_tags import SearchTags
 from stage import TOKENIZER, Stage
 
 from agent_r1_core import Action, Observation, Step, Task, ToolEnv
-from agent_r1_core.contracts.tool_format import ToolFormat
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.rollout.examples import Examples
 from agent_r1_core.testing import ScriptedPolicy
@@ -66,7 +65,7 @@ def read(episode: Trajectory) -> list[str]:
 
 
 @pytest.mark.parametrize(("env", "segments"), [(Corridor, 2), (Clocked, 3)])
-def test_a_context_that_an_environment_begins_anew_begins_with_the_examples(env: type[ToolEnv], segments: int) -> None:
+def test_a_context_that_an_environment_begins_anew_begins_with_the_examples(env, segments):
     """Also the last one, which only a bootstrap reads."""
     episode = play(env, Examples("walks.jsonl", (walked(0), walked(7), walked(8)), most=1))
     texts = read(episode)
@@ -77,23 +76,12 @@ def test_a_context_that_an_environment_begins_anew_begins_with_the_examples(env:
     assert episode.examples == 1
 
 
-def test_a_kept_game_is_left_out_of_the_game_with_its_seed_alone() -> None:
+def test_a_kept_game_is_left_out_of_the_game_with_its_seed_alone_and_examples_count_towards_the_budget():
     """Its prompt is that of all games."""
     kept = [Task("k", "Begin.", seed=seed, demonstration=walked(seed + 5).demonstration) for seed in (0, 1)]
     (first, *_) = read(play(Corridor, Examples("walks.jsonl", tuple(kept))))
     assert "A wall, at 5." not in first
     assert "A wall, at 6." in first
-
-
-@pytest.mark.parametrize(("most", "count"), [(None, 3), (2, 2), (9, 3)])
-def test_examples_say_how_many_of_them_stand_before_a_task(most: int | None, count: int) -> None:
-    examples = Examples("walks.jsonl", tuple(map(walked, range(3))), most)
-    facts = examples.to_json()
-    assert (facts["file"], facts["conversations"], facts["before_a_task"]) == ("walks.jsonl", 3, count)
-    assert f"{count} of the 3 conversations in walks.jsonl" in examples.describe()
-
-
-def test_examples_count_towards_the_budget() -> None:
     examples = Examples("walks.jsonl", (walked(7), walked(8)))
     episode = play(Corridor, examples, max_tokens=150)
     assert episode.status is EndStatus.FAILED
@@ -101,6 +89,11 @@ def test_examples_count_towards_the_budget() -> None:
         "the prompt of task t with 2 examples before it has 220 tokens, "
         "which do not fit into env.max_tokens=150; raise it"
     )
+    for most, count in ((None, 3), (2, 2), (9, 3)):
+        examples = Examples("walks.jsonl", tuple(map(walked, range(3))), most)
+        facts = examples.to_json()
+        assert (facts["file"], facts["conversations"], facts["before_a_task"]) == ("walks.jsonl", 3, count)
+        assert f"{count} of the 3 conversations in walks.jsonl" in examples.describe()
 
 
 CALL = {"function": {"name": "lookup", "arguments": {"name": "Karimo", "of": "towns"}}}
@@ -117,7 +110,7 @@ CALLS, TOLD = {"role": "assistant", "content": "", "tool_calls": [CALL]}, {"role
         (Hermes(), [CALLS, TOLD, {"role": "root", "content": "x"}], "a message of the role 'root' follows action 1 of"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_shown_is_a_sentence(form: ToolFormat | None, shown: Any, sentence: str) -> None:
+def test_what_cannot_be_shown_is_a_sentence(form, shown, sentence):
     examples = Examples("f.jsonl", (walked(0), Task("two", "Where?", demonstration=shown)))
     with pytest.raises(ConfigError) as error:
         examples.messages(examples.tasks, form, TOKENIZER.control)

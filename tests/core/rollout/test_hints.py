@@ -22,7 +22,7 @@ def played(task: Task, hint: str | None, **env: int) -> Trajectory:
     return episode
 
 
-def test_a_teacher_reads_the_same_prompt_with_the_hint_behind_it() -> None:
+def test_a_teacher_reads_the_same_prompt_with_the_hint_behind_it():
     task = Task("q", ASKED, ("Tavelo", "Oslo"), metadata={"sources": ["a friend", 2]})
     episode = played(task, HINT)
     (segment,) = episode.segments
@@ -32,13 +32,10 @@ def test_a_teacher_reads_the_same_prompt_with_the_hint_behind_it() -> None:
     assert len(set(ends)) == 1, "an answer holds no control token"
 
 
-def test_a_task_that_lacks_what_the_hint_names_has_none() -> None:
+def test_a_task_that_lacks_what_the_hint_names_or_would_be_too_long_with_it_has_none():
     assert played(questions(1)[0], HINT).hinted == []
     assert played(questions(1)[0], None).hinted == []
     assert "Look it up" in TOKENIZER.decode(played(questions(1)[0], "Look it up.").hinted)
-
-
-def test_an_episode_that_would_be_too_long_with_the_hint_is_judged_without() -> None:
     length = len(played(questions(1)[0], None).segments[0].ids)
     assert played(questions(1)[0], "Look it up.", max_tokens=length + 13).hinted
     assert played(questions(1)[0], "Look it up.", max_tokens=length + 12).hinted == []

@@ -70,7 +70,7 @@ def scored(rollout: RolloutResult, *rewards: WeightedReward) -> RolloutResult:
         scorer.close()
 
 
-def test_scores_are_added_to_each_episode_of_a_group_and_to_its_baseline() -> None:
+def test_scores_are_added_to_each_episode_of_a_group_and_to_its_baseline_if_there_are_any():
     rollout = RolloutResult([group("one", "a", "aaa", baseline="aa"), group("two", "b", "b")])
     before = [one.reward for one in rollout.trajectories]
     found = scored(rollout, WeightedReward(Outcome()), WeightedReward(Longest(), weight=2.0))
@@ -81,6 +81,8 @@ def test_scores_are_added_to_each_episode_of_a_group_and_to_its_baseline() -> No
     assert found.metrics["reward/longest"] == 0.75
     assert found.metrics["reward/longest/seen"] == 2.5
     assert found.groups[0].varies
+    rollout = RolloutResult([group("one", "a")])
+    assert scored(rollout, WeightedReward(Outcome())) is rollout
 
 
 def late() -> None:
@@ -100,7 +102,7 @@ def late() -> None:
         (late, "took longer than 0.8 seconds"),
     ],
 )
-def test_a_broken_score_fails_its_group_and_no_other(what: Any, why: str) -> None:
+def test_a_broken_score_fails_its_group_and_no_other(what, why):
     rollout = RolloutResult([group("good", "a", "b"), group("bad", "a", "b")])
     found = scored(rollout, WeightedReward(Says(what), timeout=0.8 if what is late else 60.0))
     assert [one.task.id for one in found.groups] == ["good"]
@@ -112,11 +114,6 @@ def test_a_broken_score_fails_its_group_and_no_other(what: Any, why: str) -> Non
         assert why in one.reason
         assert "says" not in one.rewards
     assert found.metrics[metric.ROLLOUT_FAILED] == 2
-
-
-def test_without_such_rewards_nothing_is_done() -> None:
-    rollout = RolloutResult([group("one", "a")])
-    assert scored(rollout, WeightedReward(Outcome())) is rollout
 
 
 EPISODES = [make_trajectory([([1], [2])] * index, task=make_task(f"q{index}")) for index in range(1, 21)]
@@ -149,7 +146,7 @@ class Judge(Turns):
         return super().score(trajectory)
 
 
-def test_every_episode_has_its_scores_in_its_own_place() -> None:
+def test_every_episode_has_its_scores_in_its_own_place():
     judge = Judge()
     failed = make_trajectory(status=EndStatus.FAILED)
     measurer = Measurer(dict.fromkeys((Turns(), judge), 60.0))
@@ -160,7 +157,7 @@ def test_every_episode_has_its_scores_in_its_own_place() -> None:
     assert judge.most == AT_ONCE
 
 
-def test_after_too_many_hung_calls_a_score_is_asked_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_too_many_hung_calls_a_score_is_asked_no_more(monkeypatch):
     for name, value in (("MOST_LEFT", 2), ("LEFT_SECONDS", 0.05)):
         monkeypatch.setattr(threads, name, value)
     release, asked = threading.Event(), list[str]()
@@ -184,9 +181,7 @@ def test_after_too_many_hung_calls_a_score_is_asked_no_more(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("at_once", [1, AT_ONCE])
-def test_a_score_that_takes_too_long_again_and_again_is_asked_no_more(
-    at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_score_that_takes_too_long_again_and_again_is_asked_no_more(at_once, monkeypatch):
     monkeypatch.setattr(measuring, "AT_ONCE", at_once)
     asked: list[str] = []
 

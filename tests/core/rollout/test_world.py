@@ -11,17 +11,8 @@ import pytest
 from agent_r1_tool_formats.hermes import Hermes
 from stage import TOKENIZER
 
-from agent_r1_core import (
-    EnvConfig,
-    EnvServices,
-    Task,
-    Tool,
-    ToolArguments,
-    ToolCall,
-    ToolContext,
-    ToolEnv,
-    ToolResources,
-)
+from agent_r1_core import EnvConfig, EnvServices, Task, Tool, ToolArguments, ToolCall, ToolContext, ToolEnv
+from agent_r1_core.contracts.tool import ToolResources
 from agent_r1_core.errors import EpisodeError
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.rollout.world import EpisodeTools, ToolTexts, World
@@ -30,7 +21,7 @@ from agent_r1_core.tools.tool_runner import ToolRunner
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_an_environment_that_is_made_too_late_is_closed_once(asynchronous: bool) -> None:
+def test_an_environment_that_is_made_too_late_is_closed_once(asynchronous):
     closing, made = threading.Semaphore(0), threading.Event()
     closed: list[ToolEnv] = []
 
@@ -63,7 +54,7 @@ def test_an_environment_that_is_made_too_late_is_closed_once(asynchronous: bool)
     assert len(closed) == 1
 
 
-def test_every_environment_shows_the_schemas_of_its_own_tools() -> None:
+def test_every_environment_shows_the_schemas_of_its_own_tools():
     def switch(default: object) -> list[dict[str, object]]:
         parameters = {"type": "object", "properties": {"on": {"default": default}}}
         return [{"type": "function", "function": {"name": "turn", "description": "Turns.", "parameters": parameters}}]
@@ -77,7 +68,7 @@ def test_every_environment_shows_the_schemas_of_its_own_tools() -> None:
     assert ToolTexts(TOKENIZER, None).describe(switch(1)) == (switch(1), "")
 
 
-async def test_calls_of_a_tool_that_holds_something_for_an_episode_take_turns_until_it_is_released() -> None:
+async def test_calls_of_a_tool_that_holds_something_for_an_episode_take_turns_until_it_is_released():
     noted: list[str] = []
 
     class Session(Tool):

@@ -64,25 +64,24 @@ async def later(name: str) -> dict[str, str]:
 
 
 @tool
-def fail(kind: str) -> str:
-    """Raise something."""
-    errors: dict[str, BaseException] = {
-        "value": ValueError("no such page\nat all"),
-        "tool": ToolError("the page is gone; ask for another"),
-    }
-    raise errors[kind]
-
-
-@tool
-def die() -> str:
-    """End the process."""
-    os._exit(9)
-
-
-@tool
-def chatty() -> str:
-    """Print something."""
-    print("I look it up", flush=True)
+def act(how: str, context: ToolContext, folder: str = "") -> str:
+    """Do what no tool should."""
+    match how:
+        case "break":
+            raise ValueError("no such page\nat all")
+        case "decline":
+            raise ToolError("the page is gone; ask for another")
+        case "die":
+            os._exit(9)
+        case "print":
+            print("I look it up", flush=True)
+        case "keep a tuple":
+            context.state["place"] = (1, 2)  # what JSON would change
+        case "hoard":
+            return str(len(bytearray(1 << 30)))
+        case "fill":
+            with open(f"{folder}/big", "wb") as file:
+                file.truncate(1 << 30)
     return "done"
 
 
@@ -90,15 +89,9 @@ def chatty() -> str:
 def whoami(context: ToolContext) -> dict[str, Any]:
     """Say who is served."""
     context.state["calls"] = context.state.get("calls", 0) + 1
-    return {
-        "episode": context.episode,
-        "turn": context.turn,
-        "task": context.task.id,
-        "calls": context.state["calls"],
-        "random": context.rng.random(),
-        "in time": context.deadline > time.monotonic(),
-        "process": os.getpid(),
-    }
+    served = {"episode": context.episode, "turn": context.turn, "task": context.task.id, "process": os.getpid()}
+    served |= {"calls": context.state["calls"], "in time": context.deadline > time.monotonic()}
+    return {**served, "random": context.rng.random()}
 
 
 @tool
@@ -112,31 +105,10 @@ def count(fail: bool, context: ToolContext) -> float:
 
 
 @tool
-def keep_tuple(context: ToolContext) -> str:
-    """Keep in the state what JSON would change."""
-    context.state["place"] = (1, 2)
-    return "kept"
-
-
-@tool
 def remember(lists: int, context: ToolContext) -> str:
     """Keep many lists in the state."""
     context.state["lists"] = [[]] * lists
     return "kept"
-
-
-@tool
-def hoard(context: ToolContext) -> str:
-    """Take a gigabyte of memory."""
-    return str(len(bytearray(1 << 30)))
-
-
-@tool
-def fill(folder: str) -> str:
-    """Write a gigabyte."""
-    with open(f"{folder}/big", "wb") as file:
-        file.truncate(1 << 30)
-    return "written"
 
 
 class Index(Tool):

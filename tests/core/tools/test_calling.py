@@ -43,7 +43,7 @@ class Author:
         return self.step(action)
 
 
-def test_async_functions_run_on_the_loop_and_others_do_not() -> None:
+def test_async_functions_run_on_the_loop_and_others_do_not():
     here = threading.get_ident()
     assert call(thread) != here
     assert call(thread_of_the_loop) == here
@@ -51,7 +51,7 @@ def test_async_functions_run_on_the_loop_and_others_do_not() -> None:
     assert call(partial(Author().later, "go")) == ("go", here)
 
 
-def test_an_awaitable_has_what_is_left_of_its_calls_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_awaitable_has_what_is_left_of_its_calls_time_and_what_it_gave_in_the_last_moment_counts(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(calling, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
@@ -66,11 +66,7 @@ def test_an_awaitable_has_what_is_left_of_its_calls_time(monkeypatch: pytest.Mon
     with pytest.raises(CallTimeout):
         call(slow, 60.0)
 
-
-def test_what_an_async_function_gave_in_the_last_moment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [0.0]
     monkeypatch.setattr(calling, "_LOOK_SECONDS", 60.0)
-    monkeypatch.setattr(calling, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
     class Slow(Exception):
         def __str__(self) -> str:
@@ -90,7 +86,7 @@ async def exits() -> None:
 
 
 @pytest.mark.parametrize("fatal", [SystemExit, KeyboardInterrupt])
-def test_what_an_authors_task_raises_does_not_end_the_event_loop(fatal: type[BaseException]) -> None:
+def test_what_an_authors_task_raises_does_not_end_the_event_loop(fatal):
     async def fails() -> None:
         raise fatal(3)
 
@@ -109,21 +105,17 @@ def reads(text: str) -> Any:
     return json.loads(text)
 
 
-@pytest.mark.parametrize("function", [exits, runs_out, partial(reads, "{")])
-def test_an_error_names_the_innermost_line_of_its_authors_file(function: Any) -> None:
+def declines() -> None:
+    raise ToolError("there is no such page")
+
+
+@pytest.mark.parametrize("function", [exits, runs_out, partial(reads, "{"), declines])
+def test_an_error_names_the_innermost_line_of_its_authors_file_and_one_of_ours_none(function):
     with pytest.raises(Exception) as caught:
         call(function)
     code = getattr(function, "func", function).__code__
-    assert raised_at(caught.value) == f" (test_calling.py, line {code.co_firstlineno + 1})"
-
-
-def test_our_own_errors_name_no_line() -> None:
-    def declines() -> None:
-        raise ToolError("there is no such page")
-
-    with pytest.raises(ToolError) as caught:
-        call(declines)
-    assert raised_at(caught.value) == ""
+    line = "" if function is declines else f" (test_calling.py, line {code.co_firstlineno + 1})"
+    assert raised_at(caught.value) == line
 
 
 async def test_a_lane_keeps_its_thread_until_a_call_hangs():
@@ -154,9 +146,6 @@ def test_a_narrow_pool_waits_without_counting_the_wait():
         return await first + await second
 
     assert asyncio.run(work()) == 2
-
-
-def test_the_pool_serves_one_loop_after_another():
     pool = ThreadPool(1)
 
     async def work() -> int:
@@ -184,14 +173,11 @@ class Held:
             await task
 
 
-async def test_a_cancelled_call_leaves_the_pool_usable():
+async def test_a_cancelled_call_leaves_the_pool_usable_and_costs_its_lane_the_grace_only(monkeypatch):
     held, pool = Held(), ThreadPool(1)
     await held.cancelled_in(pool)
     assert await pool.run(lambda: "still here", timeout=60) == "still here"
     held.release.set()
-
-
-async def test_a_cancelled_call_that_never_ends_costs_its_lane_the_grace_only(monkeypatch):
     monkeypatch.setattr(threads, "GRACE_SECONDS", 0.01)
     held, lane = Held(), ThreadPool(1).lane()
     await held.cancelled_in(lane)
@@ -201,9 +187,7 @@ async def test_a_cancelled_call_that_never_ends_costs_its_lane_the_grace_only(mo
 
 
 @pytest.mark.parametrize(("change", "while_others_run"), [(500, 500), (-100, 0)])
-def test_a_higher_recursion_limit_lasts_as_long_as_any_call_and_a_lower_one_ends_with_its_call(
-    change: int, while_others_run: int
-) -> None:
+def test_a_higher_recursion_limit_lasts_as_long_as_any_call_a_lower_one_ends_with_its_call(change, while_others_run):
     before, process = sys.getrecursionlimit(), SharedProcess()
     try:
         process.begin("deep")
@@ -219,7 +203,7 @@ def test_a_higher_recursion_limit_lasts_as_long_as_any_call_and_a_lower_one_ends
         sys.setrecursionlimit(before)
 
 
-def test_a_timer_that_a_call_leaves_running_is_stopped_and_an_earlier_one_is_not() -> None:
+def test_a_timer_that_a_call_leaves_running_is_stopped_and_an_earlier_one_is_not():
     process = SharedProcess()
     try:
         signal.setitimer(signal.ITIMER_PROF, 3600)
@@ -234,7 +218,7 @@ def test_a_timer_that_a_call_leaves_running_is_stopped_and_an_earlier_one_is_not
             signal.setitimer(timer, 0)
 
 
-def test_handlers_of_signals_that_change_while_no_tool_runs_on_the_loop_stay() -> None:
+def test_handlers_of_signals_that_change_while_no_tool_runs_on_the_loop_stay():
     """Also after several tools ran at once."""
     process, before = SharedProcess(), signal.getsignal(signal.SIGTERM)
     handlers: list[Any] = [lambda number, frame: None for _ in range(2)]
@@ -251,7 +235,7 @@ def test_handlers_of_signals_that_change_while_no_tool_runs_on_the_loop_stay() -
         signal.signal(signal.SIGTERM, before)
 
 
-async def test_a_call_that_was_given_up_and_goes_on_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_that_was_given_up_and_goes_on_is_named(monkeypatch):
     for name, value in (("MOST_LEFT", 1), ("LEFT_SECONDS", 0.0)):
         monkeypatch.setattr(threads, name, value)
     release, pool = threading.Event(), ThreadPool(1)

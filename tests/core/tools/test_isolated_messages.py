@@ -6,22 +6,13 @@ import asyncio
 import json
 import socket
 import tracemalloc
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from agent_r1_core.contracts.json_text import MOST_DEPTH, longest_json
-from agent_r1_core.tools.isolated_messages import (
-    ALL_MEMORY,
-    HEADER,
-    ID_BYTES,
-    MOST_MEMORY,
-    check_size,
-    decode,
-    frame,
-    share_of_memory,
-)
+from agent_r1_core.tools import isolated_messages
+from agent_r1_core.tools.isolated_messages import HEADER, ID_BYTES, MOST_MEMORY, check_size, decode, frame
 from agent_r1_core.tools.isolated_process import OUT_OF_TURN, Connection
 
 EMOJI = b"\\ud83d\\ude00"
@@ -63,7 +54,7 @@ def made(begin: bytes, part: bytes, end: bytes, parts: int) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", list(SHAPES))
-def test_no_message_takes_more_memory_than_was_foreseen(shape: str) -> None:
+def test_no_message_takes_more_memory_than_was_foreseen(shape):
     body = largest(*SHAPES[shape])
     tracemalloc.start()
     try:
@@ -75,13 +66,14 @@ def test_no_message_takes_more_memory_than_was_foreseen(shape: str) -> None:
     assert peak <= MOST_MEMORY
 
 
-def test_the_messages_of_all_episodes_together_are_bounded() -> None:
-    assert all(share_of_memory(episodes) * episodes <= ALL_MEMORY for episodes in (1, 127, 128, 129, 5000))
-    assert share_of_memory(1) == share_of_memory(128) == MOST_MEMORY
+def test_the_messages_of_all_episodes_together_are_bounded():
+    share = isolated_messages.share_of_memory
+    assert all(share(episodes) * episodes <= isolated_messages.ALL_MEMORY for episodes in (1, 127, 128, 129, 5000))
+    assert share(1) == share(128) == MOST_MEMORY
 
 
 @pytest.mark.parametrize("pair", [b"[]", b'{"":}'])
-def test_a_message_that_nests_too_deeply_is_refused_before_it_is_read(pair: bytes) -> None:
+def test_a_message_that_nests_too_deeply_is_refused_before_it_is_read(pair):
     levels = MOST_DEPTH - (b":" in pair)
     opened, closed = pair[:-1], pair[-1:]
     assert decode(opened * levels + b"[]" * (b":" in pair) + closed * levels, MOST_MEMORY) is not None
@@ -90,7 +82,7 @@ def test_a_message_that_nests_too_deeply_is_refused_before_it_is_read(pair: byte
 
 
 @pytest.mark.parametrize("text", ["[" * 10_000, '"{' * 5000, "\\[" * 5000, ",:" * 5000, "é中😀[" * 1000])
-def test_what_stands_in_a_text_neither_nests_nor_counts(text: str) -> None:
+def test_what_stands_in_a_text_neither_nests_nor_counts(text):
     body = json.dumps({"set": {text: text}}).encode()
     value: Any = decode(body, len(body) * 6 + 4 * 80)
     assert value == {"set": {text: text}}
@@ -105,7 +97,7 @@ def test_what_stands_in_a_text_neither_nests_nor_counts(text: str) -> None:
     ],
     ids=["of another call", "and more", "too long"],
 )
-async def test_what_is_no_reply_to_the_call_breaks_the_connection(reply: Callable[[bytes], bytes]) -> None:
+async def test_what_is_no_reply_to_the_call_breaks_the_connection(reply):
     broken, loop, (here, there) = list[str](), asyncio.get_running_loop(), socket.socketpair()
     connection = Connection(MOST_MEMORY, lambda: broken.append(connection.broken))
     await loop.create_unix_connection(lambda: connection, sock=here)
@@ -114,8 +106,7 @@ async def test_what_is_no_reply_to_the_call_breaks_the_connection(reply: Callabl
         for answer in (lambda call: frame(call, b"[1]"), reply):
             asked = asyncio.ensure_future(connection.exchange(b"{}", 60.0))
             call, length = HEADER.unpack_from(message := await loop.sock_recv(there, 1000))
-            assert message[HEADER.size :] == b"{}"
-            assert length == 2
+            assert (message[HEADER.size :], length) == (b"{}", 2)
             await loop.sock_sendall(there, answer(call))
             if answer is not reply:
                 assert await asked == b"[1]"

@@ -34,9 +34,7 @@ from agent_r1_core.tools.corpus_files import CorpusFiles
 from agent_r1_core.tools.threads import CallTimeout
 from agent_r1_core.tools.tool_runner import ToolRunner
 
-RESOURCES = ToolResources(
-    cache_dir="", corpora={"train": lambda: [Passage("Karimo", "A poet."), Passage("Tavelo", "A town.")]}
-)
+RESOURCES = ToolResources("", corpora={"train": lambda: [Passage("Karimo", "A poet."), Passage("Tavelo", "A town.")]})
 
 PLUGIN = Path(__file__).parents[1] / "testing" / "my_tool.py"
 
@@ -78,23 +76,18 @@ def of_episodes(runner: ToolRunner, call: ToolCall, episodes: str) -> list[Any]:
     return [runner.call(call, replace(context(), episode=name)) for name in episodes]
 
 
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (("fly", {}), "Error: there is no tool 'fly'; the tools are: fail, lookup."),
-        (("lookup", {}), "Error: wrong arguments for lookup: name: field required."),
-        (
-            ("lookup", {"name": "x", "nom": 1, "times": "many"}),
-            "Error: wrong arguments for lookup: times: input should be a valid integer, unable to parse string as an "
-            "integer; nom: is no argument.",
-        ),
-        (("fail", {"kind": "tool"}), "Error: the page is gone; ask for another"),
-        (("fail", {"kind": "value"}), "Error: fail failed with ValueError: no such page at all."),
-    ],
-)
-def test_what_goes_wrong_is_one_sentence(call, text):
-    (result,) = run(ToolRunner(made("fail", "lookup")), call)
-    assert (result.text, result.error) == (text, True)
+def test_what_goes_wrong_is_one_sentence():
+    wrong = {"nom": 1, "times": "many"}
+    calls = [("fly", {}), ("lookup", wrong), ("act", {"how": "decline"}), ("act", {"how": "break"})]
+    results = run(ToolRunner(made("act", "lookup")), *calls)
+    assert [result.text for result in results] == [
+        "Error: there is no tool 'fly'; the tools are: act, lookup.",
+        "Error: wrong arguments for lookup: name: field required; times: input should be a valid integer, unable to "
+        "parse string as an integer; nom: is no argument.",
+        "Error: the page is gone; ask for another",
+        "Error: act failed with ValueError: no such page at all.",
+    ]
+    assert all(result.error for result in results)
 
 
 @pytest.mark.parametrize("isolation", ["thread", "process"])
@@ -116,26 +109,22 @@ def test_opened_tools_describe_themselves_and_a_failure_is_told():
     }
 
 
-def test_a_tool_that_cannot_be_opened_says_why():
+def test_a_tool_that_cannot_be_opened_says_why_also_if_its_process_dies_or_does_not_find_it():
     closed = tools.Closed()
     closed.name = "closed"
     for isolation in ("thread", "process"):
         with pytest.raises(ToolError, match=r"closed cannot be opened: OSError: the disk is full \(.+.py, line \d+\)"):
             run(ToolRunner({"closed": closed}, isolation={"closed": isolation}))
-
-
-def test_a_tool_whose_process_dies_while_it_is_opened_is_named():
     with pytest.raises(ToolError, match=r"^tool Dying cannot be opened: its process died; check its open\(\)"):
         run(ToolRunner(made("Dying"), isolation={"Dying": "process"}))
 
+    @tool
+    def local() -> str:
+        """Be local."""
+        return ""
 
-def test_what_a_tool_prints_in_its_process_goes_to_standard_error(capfd):
-    """What a command writes to standard output may be read by another program."""
-    (result,) = run(ToolRunner(made("chatty"), isolation={"chatty": "process"}), ("chatty", {}))
-    assert result.text == "done"
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert "I look it up" in err
+    with pytest.raises(ConfigError, match="no other process finds it; move it into a module"):
+        ToolRunner({"local": local()}, isolation={"local": "process"})
 
 
 def test_the_log_of_calls_names_those_under_way(tmp_path):
@@ -161,19 +150,18 @@ def test_the_log_of_calls_names_those_under_way(tmp_path):
 
 
 def test_a_process_keeps_tools_apart():
-    names = ("whoami", "later", "die")
+    names = ("whoami", "later", "act")
     runner = ToolRunner(made(*names), isolation=dict.fromkeys(names, "process"))
     shared = context(turn=2)
     calls = [("whoami", {})] * 2
-    first, second, late, broken = run(runner, *calls, ("later", {"name": "é"}), ("die", {}), each=shared)
+    first, second, late, broken = run(runner, *calls, ("later", {"name": "é"}), ("act", {"how": "die"}), each=shared)
     told = [json.loads(who.text) for who in (first, second)]
     assert all(one["process"] != os.getpid() and one["in time"] for one in told)
     assert {(one["episode"], one["turn"], one["task"], one["calls"]) for one in told} == {
         ("episode", 2, "task", number) for number in (1, 2)
     }, "calls of one episode find the state that the last one left"
-    assert shared.state == {"calls": 2}
-    assert late.text == '{"name": "é"}'
-    assert (broken.text, broken.error) == ("Error: die failed with RuntimeError: its process died.", True)
+    assert (shared.state, late.text) == ({"calls": 2}, '{"name": "é"}')
+    assert (broken.text, broken.error) == ("Error: act failed with RuntimeError: its process died.", True)
 
 
 def test_the_calls_of_an_isolated_tool_run_in_the_thread_that_opened_it():
@@ -197,20 +185,22 @@ def test_state_and_random_numbers_travel_to_a_process_and_back():
     assert seen["process"][1] == {"calls": 3, "others": [1]}
 
 
-def test_state_that_a_process_could_not_give_back_as_it_is_is_an_error():
-    shared = context()
-    runner = ToolRunner(made("keep_tuple"), isolation={"keep_tuple": "process"})
-    (result,) = run(runner, ("keep_tuple", {}), each=shared)
-    assert "context.state holds what JSON cannot carry, such as a tuple" in result.text
-    assert shared.state == {}
+def test_what_a_process_prints_goes_to_standard_error_and_state_that_it_could_not_give_back_is_an_error(capfd):
+    """What a command writes to standard output may be read by another program."""
+    shared, runner = context(), ToolRunner(made("act"), isolation={"act": "process"})
+    said, kept = run(runner, ("act", {"how": "print"}), ("act", {"how": "keep a tuple"}), each=shared)
+    assert "context.state holds what JSON cannot carry, such as a tuple" in kept.text
+    assert (said.text, shared.state) == ("done", {})
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "I look it up" in err
 
 
 def test_a_process_takes_no_more_than_its_limits(tmp_path):
-    names = ("hoard", "fill")
-    limits = dict.fromkeys(names, ToolLimits(memory=0.5, file_size=0.5))
-    runner = ToolRunner(made(*names), isolation=dict.fromkeys(names, "process"), limits=limits)
-    hoarded, filled = run(runner, ("hoard", {}), ("fill", {"folder": str(tmp_path)}))
-    assert hoarded.text == "Error: hoard failed with MemoryError."
+    limits = {"act": ToolLimits(memory=0.5, file_size=0.5)}
+    runner = ToolRunner(made("act"), isolation={"act": "process"}, limits=limits)
+    hoarded, filled = run(runner, ("act", {"how": "hoard"}), ("act", {"how": "fill", "folder": str(tmp_path)}))
+    assert hoarded.text == "Error: act failed with MemoryError."
     assert "File too large" in filled.text
 
 
@@ -331,16 +321,6 @@ async def test_a_process_that_misses_its_deadline_is_killed_then_and_not_at_the_
         await spin.close()
 
 
-def test_a_tool_that_no_other_process_finds_is_refused():
-    @tool
-    def local() -> str:
-        """Be local."""
-        return ""
-
-    with pytest.raises(ConfigError, match="no other process finds it; move it into a module"):
-        ToolRunner({"local": local()}, isolation={"local": "process"})
-
-
 TOO_LATE = """
 import os, sys
 from agent_r1_core.tools.isolated_keeper import _obey
@@ -350,7 +330,7 @@ _obey(ended, 0.0)
 """
 
 
-def test_a_process_that_has_ended_by_itself_is_ended_without_a_word() -> None:
+def test_a_process_that_has_ended_by_itself_is_ended_without_a_word():
     """The order of the training process may come too late."""
     done = subprocess.run([sys.executable, "-c", TOO_LATE], stdin=subprocess.DEVNULL, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -361,10 +341,6 @@ def use(function: Callable[[], Any], timeout: float = 20) -> Any:
     return asyncio.run(ToolRunner(made("lookup"), {"lookup": timeout}).use("lookup", function, str.upper))
 
 
-def leave() -> str:
-    raise SystemExit(3)
-
-
 def decline() -> str:
     raise ToolError("the query is empty")
 
@@ -373,26 +349,15 @@ async def later() -> str:
     return "a page"
 
 
-@pytest.mark.parametrize("function", [lambda: "a page", later])
-def test_what_a_tools_own_function_gives_is_converted(function: Callable[[], Any]) -> None:
-    assert use(function) == "A PAGE"
-
-
-@pytest.mark.parametrize(
-    ("function", "sentence"),
-    [
-        (leave, "tool lookup failed with RuntimeError: SystemExit was raised"),
-        (lambda: None, "tool lookup failed with TypeError"),
-        (decline, "^the query is empty$"),
-    ],
-)
-def test_what_a_tools_own_function_raises_is_one_sentence(function: Callable[[], Any], sentence: str) -> None:
-    with pytest.raises(ToolError, match=sentence):
-        use(function)
-
-
-def test_a_tools_own_function_that_hangs_is_given_up() -> None:
+def test_what_a_tools_own_function_gives_is_converted_and_its_failures_are_one_sentence():
+    assert use(lambda: "a page") == use(later) == "A PAGE"
     release = threading.Event()
-    with pytest.raises(ToolError, match=r"lookup did not answer within 0\.1 seconds; make it faster, or raise"):
-        use(lambda: release.wait(20), 0.1)
+    for function, timeout, sentence in (
+        (lambda: sys.exit(3), 20, "tool lookup failed with RuntimeError: SystemExit was raised"),
+        (lambda: None, 20, "tool lookup failed with TypeError"),
+        (decline, 20, "^the query is empty$"),
+        (lambda: release.wait(20), 0.1, r"lookup did not answer within 0\.1 seconds; make it faster, or raise"),
+    ):
+        with pytest.raises(ToolError, match=sentence):
+            use(function, timeout)
     release.set()

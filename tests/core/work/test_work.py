@@ -3,10 +3,14 @@ live bar on a terminal, and sparse lines elsewhere."""
 
 from __future__ import annotations
 
+import asyncio
 import io
 import logging
+import os
 import re
+import signal
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +18,7 @@ import pytest
 from agent_r1_core.work import Work, WorkDisplay, duration, watched_by, working
 from agent_r1_core.work import display as display_module
 from agent_r1_core.work import work as work_module
+from agent_r1_core.work.running import run_async, termination_interrupts
 
 
 class Clock:
@@ -33,7 +38,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_work_knows_how_long_it_will_still_take_at_its_own_speed(clock: Any) -> None:
+def test_work_knows_how_long_it_will_still_take_at_its_own_speed_and_what_was_done(clock):
     work = Work("encoding", 1000, done=400, unit="passages")
     assert work.line() == "encoding: 400 of 1,000 passages, 40 %, for 0 s"
     clock.now += 10
@@ -44,15 +49,11 @@ def test_work_knows_how_long_it_will_still_take_at_its_own_speed(clock: Any) -> 
     work.ended = True
     assert work.line() == "encoding: 1,000 passages in 10 s"
 
-
-def test_work_that_was_cut_short_does_not_say_that_all_is_done(clock: Any) -> None:
     work = Work("encoding", 1000, unit="passages")
     work.advance(10)
     work.ended = True
     assert work.line() == "encoding: 10 of 1,000 passages in 0 s"
 
-
-def test_bytes_are_megabytes_and_what_has_no_total_says_how_long_it_goes_on(clock: Any) -> None:
     reading, loading = Work("reading a.jsonl", 14e9, unit="bytes"), Work("loading tiny")
     clock.now += 75
     reading.advance(7e9)
@@ -60,7 +61,7 @@ def test_bytes_are_megabytes_and_what_has_no_total_says_how_long_it_goes_on(cloc
     assert loading.line() == "loading tiny, for 1:15"
 
 
-def test_a_watcher_is_told_of_the_beginning_and_the_end_in_every_thread() -> None:
+def test_a_watcher_is_told_of_the_beginning_and_the_end_in_every_thread():
     told: list[tuple[str, float, bool]] = []
     with watched_by(lambda work: told.append((work.what, work.done, work.ended))):
 
@@ -79,7 +80,7 @@ def test_a_watcher_is_told_of_the_beginning_and_the_end_in_every_thread() -> Non
     assert told[-3:] == [("indexing", 3, True), ("failing", 0, False), ("failing", 0, True)]
 
 
-def test_without_a_watcher_it_is_logged_every_half_minute(clock: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_watcher_it_is_logged_every_half_minute(clock, caplog):
     with caplog.at_level(logging.WARNING), working("indexing", 1000, unit="passages") as work:
         for _ in range(100):
             clock.now += 1
@@ -92,13 +93,11 @@ def test_without_a_watcher_it_is_logged_every_half_minute(clock: Any, caplog: py
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(42.4, "42 s"), (185, "3:05"), (7800, "2:10:00"), (59.7, "1:00")])
-def test_durations(seconds: float, text: str) -> None:
+def test_durations(seconds, text):
     assert duration(seconds) == text
 
 
-def watched(
-    clock: Any, seconds: int, live: bool, encoding: str = "utf-8", ends: bool = True, lasting: bool = False
-) -> str:
+def watched(clock: Any, seconds: int, live: bool, encoding="utf-8", ends: bool = True, lasting: bool = False) -> str:
     """What a display shows of work that counts one thing a second, ten of it done already, of a hundred."""
     stream = io.TextIOWrapper(io.BytesIO(), encoding)
     with WorkDisplay(stream, live=live, lasting=lasting) as display:
@@ -113,15 +112,13 @@ def watched(
     return stream.read()
 
 
-def test_a_pipe_gets_a_line_every_half_minute_and_one_at_the_end(clock: Any) -> None:
+def test_a_pipe_gets_a_line_every_half_minute_and_one_at_the_end_and_nothing_of_what_is_quick(clock):
     assert watched(clock, 89, live=False).splitlines() == [
         r"indexing \x1b[2J: 40 of 100 passages, 40 %, 1:00 left",
         r"indexing \x1b[2J: 70 of 100 passages, 70 %, 30 s left",
         r"indexing \x1b[2J: 99 of 100 passages in 1:29",
     ]
-
-
-def test_a_pipe_hears_every_half_minute_of_work_in_short_parts(clock: Any) -> None:
+    assert watched(clock, 29, live=False) == ""
     stream = io.StringIO()
     with WorkDisplay(stream, live=False):
         for number in range(4):
@@ -132,7 +129,7 @@ def test_a_pipe_hears_every_half_minute_of_work_in_short_parts(clock: Any) -> No
     assert re.findall("part .", stream.getvalue()) == ["part 1", "part 1", "part 3", "part 3"], "each ends with a line"
 
 
-def test_a_pipe_hears_of_work_that_does_not_advance(clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_hears_of_work_that_does_not_advance(clock, monkeypatch):
     monkeypatch.setattr(work_module, "_REMIND_SECONDS", 0.001)
     said = threading.Event()
 
@@ -147,12 +144,8 @@ def test_a_pipe_hears_of_work_that_does_not_advance(clock: Any, monkeypatch: pyt
     assert stream.getvalue() == "merging, for 31 s\nmerging in 31 s\n"
 
 
-def test_a_pipe_gets_nothing_of_what_is_quick(clock: Any) -> None:
-    assert watched(clock, 29, live=False) == ""
-
-
 @pytest.mark.parametrize("live", [True, False])
-def test_work_leaves_a_line_where_it_is_asked_to(clock: Any, live: bool) -> None:
+def test_work_leaves_a_line_where_it_is_asked_to(clock, live):
     assert "39 of 100 passages in 29 s\n" in watched(clock, 29, live=live, lasting=True)
     assert "in 29 s" not in watched(clock, 29, live=live)
     assert " in " not in watched(clock, 1, live=live, lasting=True), "not worth one"
@@ -166,10 +159,31 @@ def test_work_leaves_a_line_where_it_is_asked_to(clock: Any, live: bool) -> None
         (40, "utf-8", r"indexing \\x1b\[2J 20 s left 80 %"),
     ],
 )
-def test_a_terminal_shows_a_bar_and_the_time_left_where_they_fit(
-    clock: Any, monkeypatch: pytest.MonkeyPatch, columns: int, encoding: str, pattern: str
-) -> None:
+def test_a_terminal_shows_a_bar_and_the_time_left_where_they_fit(clock, monkeypatch, columns, encoding, pattern):
     monkeypatch.setenv("COLUMNS", str(columns))
     screen = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", watched(clock, 70, live=True, encoding=encoding, ends=False))
     assert re.search(pattern, screen), screen
     assert max(map(len, screen.split("\n"))) <= columns
+
+
+def test_a_second_sigterm_right_after_the_first_is_its_echo_and_a_later_one_ends_at_once(monkeypatch):
+    """`timeout` tells a process and its group, and `make` in between passes it on."""
+    moments, saved = iter((5.0, 5.1, 5.9, 6.1)), []
+    monkeypatch.setattr("agent_r1_core.work.running.time", SimpleNamespace(monotonic=lambda: next(moments)))
+
+    async def work() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.sleep(60)
+        finally:
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGTERM)
+                await asyncio.sleep(0.01)
+                saved.append("a part")
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.sleep(60)
+            saved.append("all")
+
+    with termination_interrupts(), pytest.raises(KeyboardInterrupt):
+        run_async(work())
+    assert saved == ["a part", "a part"]
