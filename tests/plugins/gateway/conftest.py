@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,14 +14,10 @@ from agent_r1_gateway.dialects.fields import Dialect
 from agent_r1_gateway.env import ProgramEnv
 from agent_r1_gateway.program import Episode
 from agent_r1_gateway.testing import play_programs
-from agent_r1_gateway.wire import Refused, Reply
+from agent_r1_gateway.wire import Refused
 from agent_r1_tool_formats.hermes import Hermes
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
-from agent_r1_core import RewardFn, Task, Trajectory
+from agent_r1_core import Task, Trajectory
 from agent_r1_core.rollout import RolloutResult
 from agent_r1_core.testing import ScriptedPolicy
 
@@ -63,103 +58,48 @@ def recorded(name: str) -> Any:
     return json.loads((Path(__file__).parent / f"{name}.json").read_text("utf-8"))
 
 
-@pytest.fixture
-def play() -> Callable[..., RolloutResult]:
+def play(
+    function: Callable[[Client, Episode], Any] | None = None,
+    /,
+    script: Any = ("Tavelo",),
+    tasks: Sequence[Task] = (TASK,),
+    settings: dict[str, Any] | None = None,
+    **options: Any,
+) -> RolloutResult:
     """Play tasks by a program; its function gets a Client and the Episode."""
 
-    def play(
-        function: Callable[[Client, Episode], Any] | None = None,
-        /,
-        script: Any = ("Tavelo",),
-        tasks: Sequence[Task] = (TASK,),
-        rewards: Sequence[RewardFn] = (),
-        engine: ScriptedPolicy | None = None,
-        settings: dict[str, Any] | None = None,
-        **options: Any,
-    ) -> RolloutResult:
-        def run(episode: Episode) -> Any:
-            assert function is not None
-            return function(Client(episode.base_url, episode.api_key), episode)
+    def run(episode: Episode) -> Any:
+        assert function is not None
+        return function(Client(episode.base_url, episode.api_key), episode)
 
-        with pytest.MonkeyPatch.context() as patch:
-            if function is not None:
-                options |= {"function": "a:function", "workers": 0}
-                patch.setattr("agent_r1_gateway.env.function_named", lambda name: run)
-            config = ProgramEnv.Config(**options)
-            policy = engine or ScriptedPolicy(script)
-            make = partial(ProgramEnv, config)
-            return play_programs(make, policy, tasks, Hermes(), rewards, **(settings or {}))
-
-    return play
+    with pytest.MonkeyPatch.context() as patch:
+        if function is not None:
+            options |= {"function": "a:function", "workers": 0}
+            patch.setattr("agent_r1_gateway.env.function_named", lambda name: run)
+        make = partial(ProgramEnv, ProgramEnv.Config(**options))
+        return play_programs(make, ScriptedPolicy(script), tasks, Hermes(), (), **(settings or {}))
 
 
-@pytest.fixture
-def play_one(play: Callable[..., RolloutResult]) -> Callable[..., Trajectory]:
+def play_one(*arguments: Any, **options: Any) -> Trajectory:
     """The trajectory of one episode, failed ones included."""
-
-    def play_one(*arguments: Any, **options: Any) -> Trajectory:
-        result = play(*arguments, **options)
-        (trajectory,) = [*result.trajectories, *result.dropped]
-        return trajectory
-
-    return play_one
+    result = play(*arguments, **options)
+    (trajectory,) = [*result.trajectories, *result.dropped]
+    return trajectory
 
 
-@pytest.fixture
-def refused_field() -> Callable[[Dialect, dict[str, Any]], str | None]:
+def refused_field(dialect: Dialect, body: dict[str, Any]) -> str | None:
     """The field for which a body is refused, in one sentence and in the API's own format."""
-
-    def refused_field(dialect: Dialect, body: dict[str, Any]) -> str | None:
-        with pytest.raises(Refused) as caught:
-            dialect.read(body)
-        refused, sentence = caught.value, str(caught.value)
-        assert (refused.status, refused.kind) == (400, "invalid_request_error")
-        assert "\n" not in sentence
-        assert not sentence.endswith(".")
-        assert len(sentence) < 200
-        error = {"type": "invalid_request_error", "message": sentence}
-        if dialect.NAME == "messages":
-            assert dialect.error(refused) == {"type": "error", "error": error, "request_id": None}
-        else:
-            assert dialect.error(refused) == {"error": error | {"param": refused.field, "code": None}}
-        assert str(refused.field) in sentence
-        return refused.field
-
-    return refused_field
-
-
-def _frame(name: str | None, data: Any) -> str:
-    text = data if isinstance(data, str) else json.dumps(data)
-    return (f"event: {name}\n" if name else "") + f"data: {text}\n\n"
-
-
-@pytest.fixture
-def through_sdk() -> Callable[..., Any]:
-    """Run a function with a client of an SDK that is connected to a server with one answer."""
-
-    def ask(sdk: Any, base_url: str, dialect: Dialect, said: Reply, function: Callable[[Any], Any]) -> Any:
-        async def answer(http: Request) -> Response:
-            try:
-                request = dialect.read(await http.json())
-            except Refused as refused:
-                return JSONResponse(dialect.error(refused), refused.status)
-            if not request.stream:
-                return JSONResponse(dialect.write(said, request))
-            return Response(
-                "".join(_frame(*event) for event in dialect.events(said, request)), media_type="text/event-stream"
-            )
-
-        async def run() -> Any:
-            app = Starlette(routes=[Route(path, answer, methods=["POST"]) for path in dialect.PATHS])
-            async with sdk(
-                base_url=base_url,
-                api_key="k",
-                http_client=httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app)),
-                max_retries=0,
-                _strict_response_validation=True,
-            ) as client:
-                return await function(client)
-
-        return asyncio.run(run())
-
-    return ask
+    with pytest.raises(Refused) as caught:
+        dialect.read(body)
+    refused, sentence = caught.value, str(caught.value)
+    assert (refused.status, refused.kind) == (400, "invalid_request_error")
+    assert "\n" not in sentence
+    assert not sentence.endswith(".")
+    assert len(sentence) < 200
+    error = {"type": "invalid_request_error", "message": sentence}
+    if dialect.NAME == "messages":
+        assert dialect.error(refused) == {"type": "error", "error": error, "request_id": None}
+    else:
+        assert dialect.error(refused) == {"error": error | {"param": refused.field, "code": None}}
+    assert str(refused.field) in sentence
+    return refused.field

@@ -15,7 +15,7 @@ from agent_r1_gateway.dialects.fields import Dialect, Effect
 from agent_r1_gateway.server import DIALECTS
 from agent_r1_gateway.wire import ChatMessage, ChatRequest, Reply, TokenLogprob
 
-from .conftest import recorded
+from .conftest import recorded, refused_field
 
 TITLES = {"chat": "OpenAI Chat Completions", "messages": "Anthropic Messages", "responses": "OpenAI Responses"}
 BEGIN, END = "<!-- fields -->\n", "<!-- end of fields -->\n"
@@ -37,6 +37,23 @@ REPLY = Reply("r1", 1, "Hi", "hm", (), logprobs=(TokenLogprob("Hi", -0.5),))
 
 EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = recorded("field_examples")
 """By API and field: a value of a field without effect; what is refused of refused fields and of honoured ones."""
+
+WRONG: Mapping[str, list[Any]] = {
+    "include": ["all"],
+    "input": [None, [], 7],
+    "instructions": [["x"]],
+    "logprobs": [5],
+    "messages": [None, [], "Hello", {"role": "user"}],
+    "model": [None, "", 5, ["policy"]],
+    "stop": [5, "", {}],
+    "stop_sequences": [5, "", {}],
+    "stream": ["yes", 1],
+    "stream_options": [[]],
+    "system": [5],
+    "tools": ["search"],
+    **{name: [0, 2.5, "50", True] for name in ("max_completion_tokens", "max_output_tokens", "max_tokens")},
+}
+"""What is refused of an honoured field in every API, for its type or its size."""
 
 Shown = Callable[[ChatRequest], Any]
 
@@ -111,9 +128,7 @@ def asked(dialect: Dialect, **fields: Any) -> ChatRequest:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=TITLES)
-def test_every_row_has_an_example_and_what_no_row_names_is_refused(
-    refused_field: Callable[..., str], dialect: Dialect
-) -> None:
+def test_every_row_has_an_example_and_what_no_row_names_is_refused(dialect: Dialect) -> None:
     assert {*EXAMPLES[dialect.NAME], *HONOURED[dialect.NAME]} == set(dialect.FIELDS)
     assert refused_field(dialect, LEAST[dialect.NAME] | {"frobnicate": 1}) == "frobnicate"
 
@@ -132,9 +147,7 @@ def test_a_field_without_effect_is_named_and_changes_nothing_else(
 
 
 @pytest.mark.parametrize(("dialect", "name", "values"), rows(Effect.REFUSED))
-def test_a_refused_field_is_named_in_the_format_of_the_api(
-    refused_field: Callable[..., str], dialect: Dialect, name: str, values: list[Any]
-) -> None:
+def test_a_refused_field_is_named_in_the_format_of_the_api(dialect: Dialect, name: str, values: list[Any]) -> None:
     assert values
     for value in values:
         assert refused_field(dialect, LEAST[dialect.NAME] | {name: value}) == name
@@ -144,7 +157,7 @@ def test_a_refused_field_is_named_in_the_format_of_the_api(
 
 @pytest.mark.parametrize(("dialect", "name", "example"), rows(Effect.HONOURED, HONOURED))
 def test_an_honoured_field_has_its_effect_or_is_refused(
-    refused_field: Callable[..., str], dialect: Dialect, name: str, example: tuple[dict[str, Any], Any, Any]
+    dialect: Dialect, name: str, example: tuple[dict[str, Any], Any, Any]
 ) -> None:
     sent, where, there = example
     look: Shown = where if callable(where) else lambda request: getattr(request, where)
@@ -154,6 +167,8 @@ def test_an_honoured_field_has_its_effect_or_is_refused(
     assert look(asked(dialect, **without)) != there
     for value in EXAMPLES[dialect.NAME].get(name, ()):
         assert refused_field(dialect, LEAST[dialect.NAME] | {name: value}).startswith(name)
+    for value in WRONG.get(name, ()):
+        assert refused_field(dialect, LEAST[dialect.NAME] | {name: value}) == name
 
 
 CHAT = "openai.types.chat.completion_create_params:CompletionCreateParams"

@@ -51,34 +51,25 @@ def test_ours_passes_every_behaviour(run: Run, address: str) -> None:
     assert re.search(r"\n=+ 1\d\d passed in ", result.stdout), result.stdout[-500:]
 
 
+def first_segment_alone(trajectory: Any, segments: Any = reporting._segments) -> Any:
+    return segments(trajectory)[:1]
+
+
+def a_token_too_many(trajectory: Any, segments: Any = reporting._segments) -> Any:
+    return [one | {"mask": [*one["mask"][:2], 1, *one["mask"][3:]]} for one in segments(trajectory)]
+
+
+def without_headers(self: Line, request: Any, api: Any, headers: Any, ask: Any = Line.ask) -> Any:
+    return ask(self, request, api, {})
+
+
+UNREAD = property(lambda self: 1, lambda self, value: None)
 FAULTS = {
     "encodes again": (History, "place", lambda self, request: Place(None, request.messages, "anew"), "several_turns"),
-    "trains retries twice": (
-        Line,
-        "ask",
-        lambda self, request, api, headers, ask=Line.ask: ask(self, request, api, {}),
-        "answer_that_was_lost and chat",
-    ),
-    "drops sub-agents": (
-        reporting,
-        "_segments",
-        lambda trajectory, segments=reporting._segments: segments(trajectory)[:1],
-        "sub_agents_in_parallel and chat",
-    ),
-    "trains what nobody read": (
-        Asked,
-        "listeners",
-        property(lambda self: 1, lambda self, value: None),
-        "client_that_leaves and chat",
-    ),
-    "masks a token too many": (
-        reporting,
-        "_segments",
-        lambda trajectory, segments=reporting._segments: [
-            one | {"mask": [*one["mask"][:2], 1, *one["mask"][3:]]} for one in segments(trajectory)
-        ],
-        "a_question and chat",
-    ),
+    "trains retries twice": (Line, "ask", without_headers, "answer_that_was_lost and chat"),
+    "drops sub-agents": (reporting, "_segments", first_segment_alone, "sub_agents_in_parallel and chat"),
+    "trains what nobody read": (Asked, "listeners", UNREAD, "client_that_leaves and chat"),
+    "masks a token too many": (reporting, "_segments", a_token_too_many, "a_question and chat"),
 }
 
 

@@ -6,14 +6,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 
 import psutil
 import pytest
 
 from agent_r1_core import Task
 
-from .conftest import user
+from .conftest import play, user
 from .test_program import ASK
 
 pytestmark = pytest.mark.slow
@@ -25,31 +24,32 @@ def held() -> tuple[int, int, int]:
     return process.num_fds(), threading.active_count(), len(process.children(recursive=True))
 
 
-def wait_until(so: Callable[[], bool], seconds: float = 60) -> bool:
-    """Whether it is so in the end; idle threads take a moment."""
-    end = time.monotonic() + seconds
-    while not so() and time.monotonic() < end:
-        time.sleep(0.1)
-    return so()
-
-
-def test_a_thousand_functions_leave_nothing(play):
+def test_a_thousand_functions_are_kept_apart_and_leave_nothing():
     def run(client, episode):
-        messages = [user("one"), client.ask([user("one")])]
-        client.ask([*messages, user("two")])
+        messages = [user(f"I am {episode.task['id']}")]
+        for _ in range(2):
+            messages += [client.ask(messages), user("go on")]
         client.http.close()
+        return {"answer": messages[1]["content"]}
+
+    def play_all():
+        result = play(run, script=lambda cue: cue.prompt.rpartition("I am ")[2].partition("<")[0], tasks=tasks)
+        assert [one.answer for one in result.trajectories] == [task.id for task in tasks]
+        assert all(len(one.segments) == 1 and len(one.turns) == 2 for one in result.trajectories)
 
     tasks = tuple(Task(f"t{number}", "?") for number in range(200))
-    play(run, tasks=tasks)
+    play_all()
     before, memory = held(), psutil.Process().memory_info().rss
     for _ in range(5):
-        result = play(run, tasks=tasks)
-        assert len(result.trajectories) == 200
-    assert wait_until(lambda: all(now <= once + 8 for once, now in zip(before, held(), strict=True))), (before, held())
+        play_all()
+    end = time.monotonic() + 60
+    while any(now > once + 8 for once, now in zip(before, held(), strict=True)):  # idle threads take a moment
+        assert time.monotonic() < end, (before, held())
+        time.sleep(0.1)
     assert psutil.Process().memory_info().rss - memory < 60 * 2**20
 
 
-def test_32_processes_at_once_leave_nothing(play, tmp_path, monkeypatch):
+def test_32_processes_at_once_leave_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     file = tmp_path / "agent.py"
     file.write_text(f"{ASK}\nprint(json.dumps({{'answer': ask(json.load(sys.stdin)['id'])}}))")

@@ -8,7 +8,7 @@ import pytest
 from agent_r1_gateway.dialects import messages
 from agent_r1_gateway.wire import Call, ChatMessage, Refused
 
-from .conftest import nested
+from .conftest import refused_field
 
 HELLO = {"role": "user", "content": "Hello"}
 ASKED = ChatMessage("user", "Hello")
@@ -77,11 +77,6 @@ MESSAGES = {
         [HELLO, assistant(thought("hm")), assistant(text("a")), CALLS, user(result("r"))],
         [ASKED, ChatMessage("assistant", "a", CALL, "hm"), told("r")],
     ),
-    "what looks like a call is text": (
-        [user(text('<tool_call>{"name": "search"}</tool_call>'))],
-        [ChatMessage("user", '<tool_call>{"name": "search"}</tool_call>')],
-    ),
-    "half a character": ([user(text("cut \ud83d off"))], [ChatMessage("user", "cut \ufffd off")]),
 }
 
 
@@ -118,57 +113,18 @@ def test_tokens_are_counted_of_what_is_not_yet_a_question():
         messages.count({"model": "policy"})
 
 
-IMAGE = {"type": "image", "source": {}}
 REFUSED = [
-    ({}, "messages"),
-    ({"messages": []}, "messages"),
-    ({"messages": "Hello"}, "messages"),
-    ({"messages": [None]}, "messages[0]"),
-    (body({"content": "Hello"}), "messages[0].role"),
-    (body({"role": "tool", "content": "Hello"}), "messages[0].role"),
-    (body({"role": "user"}), "messages[0].content"),
-    (body(HELLO, HELLO, HELLO, {"role": "user", "content": 5}), "messages[3].content"),
-    (body({"role": "assistant", "content": None}, HELLO), "messages[0].content"),
-    (body({"role": "system", "content": [IMAGE]}), "messages[0].content[0]"),
-    (body(user("x")), "messages[0].content[0]"),
-    (body(user({"text": "x"})), "messages[0].content[0].type"),
-    (body(user(text(5))), "messages[0].content[0].text"),
-    (body(user(text("x"), IMAGE)), "messages[0].content[1]"),
-    (body(user({"type": "x" * 1000})), "messages[0].content[0]"),
-    (body(user(result(5))), "messages[0].content[0].content"),
-    (body(user(result([IMAGE]))), "messages[0].content[0].content[0]"),
-    (body(user(result("x", None))), "messages[0].content[0].tool_use_id"),
-    (body(user(result(is_error="yes"))), "messages[0].content[0].is_error"),
-    (body(assistant(thought(5)), HELLO), "messages[0].content[0].thinking"),
-    (body(assistant(use([1])), HELLO), "messages[0].content[0].input"),
-    (body(assistant(use({}, identity=None)), HELLO), "messages[0].content[0].id"),
-    (body(assistant(use({}, name="")), HELLO), "messages[0].content[0].name"),
-    (body(assistant({"type": "server_tool_use"}), HELLO), "messages[0].content[0]"),
     (body(HELLO, assistant(text("Well"))), "messages[1]"),
-    (body(assistant(use(nested(1000))), HELLO), "messages[0]"),
-    (body(metadata=nested(1000)), "metadata"),
-    (body(system=5), "system"),
-    (body(system=[IMAGE]), "system[0]"),
-    (body(system=["x"]), "system[0]"),
-    (body(model=5), "model"),
-    (body(max_tokens=None), "max_tokens"),
-    (body(max_tokens=0), "max_tokens"),
-    (body(max_tokens="50"), "max_tokens"),
-    (body(stop_sequences=[1]), "stop_sequences[0]"),
-    (body(stop_sequences={}), "stop_sequences"),
-    (body(stream=1), "stream"),
-    (body(tools=SEARCH), "tools"),
-    (body(tools=[SEARCH, 5]), "tools[1]"),
-    (body(tools=[{"name": "search"}]), "tools[0].input_schema"),
-    (body(tools=[{"name": "search", "input_schema": []}]), "tools[0].input_schema"),
-    (body(tools=[{"input_schema": {}}]), "tools[0].name"),
-    (body(tools=[SEARCH | {"description": []}]), "tools[0].description"),
-    (body(tool_choice="auto"), "tool_choice"),
+    (body({"role": "system", "content": [{"type": "image", "source": {}}]}), "messages[0].content[0]"),
+    (body(user({"type": "x" * 1000})), "messages[0].content[0]"),
+    (body(assistant({"type": "server_tool_use"}), HELLO), "messages[0].content[0]"),
+    (body(user(result(is_error="yes"))), "messages[0].content[0].is_error"),
+    (body(stop_sequences=["a", 1]), "stop_sequences[1]"),
 ]
 
 
 @pytest.mark.parametrize(("given", "field"), REFUSED)
-def test_what_cannot_be_done_is_refused_by_its_field(refused_field, given, field):
+def test_what_cannot_be_done_is_refused_by_its_field(given, field):
     assert refused_field(messages, given) == field
 
 
@@ -191,7 +147,6 @@ SAME = {
 }
 OTHER = {
     "another value": (assistant(use({"a": 1})), assistant(use({"a": 2}))),
-    "text is text": (assistant(use({"a": "True"})), assistant(use({"a": "true"}))),
     "one call more": (assistant(use({}), use({})), assistant(use({}))),
     "thinking": (assistant(text("x")), assistant(thought("h"), text("x"))),
     "a result is no text": (user(result("x")), user(text("x"))),

@@ -9,6 +9,8 @@ import pytest
 from agent_r1_gateway.dialects import responses
 from agent_r1_gateway.wire import Call, ChatMessage, Reply
 
+from .conftest import refused_field
+
 USER = ChatMessage("user", "Where?")
 ASKED = {"role": "user", "content": "Where?"}
 CALL = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{"at": "map"}'}
@@ -43,7 +45,6 @@ def parts(*texts: str) -> list[dict[str, str]]:
     ("body", "messages"),
     [
         ({"model": "policy", "input": "Where?"}, [USER]),
-        (asked(ASKED), [USER]),
         (asked({**ASKED, "type": "message", "id": "m", "status": "completed"}), [USER]),
         (asked(ASKED, instructions="Be brief."), [BRIEF, USER]),
         (asked({"role": "developer", "content": "Be brief."}, ASKED), [BRIEF, USER]),
@@ -74,8 +75,6 @@ def parts(*texts: str) -> list[dict[str, str]]:
             asked(ASKED, {**CALL, "namespace": "maps"}, OUTPUT),
             [USER, looked(Call("maps__look", {"at": "map"})), replace(THERE, name="maps__look")],
         ),
-        (asked(ASKED, {**CALL, "arguments": "{'at': 'map'}"}, OUTPUT), [USER, looked(), FOUND]),
-        (asked(ASKED, {**CALL, "arguments": "at the map"}, OUTPUT), [USER, looked(Call("look", "at the map")), FOUND]),
     ],
 )
 def test_items_become_messages(body: dict[str, Any], messages: list[ChatMessage]) -> None:
@@ -84,6 +83,7 @@ def test_items_become_messages(body: dict[str, Any], messages: list[ChatMessage]
 
 FUNCTION = {"type": "function", "name": "look", "description": "Look.", "parameters": {"type": "object"}}
 PATCH_TOOL = {"type": "custom", "name": "patch"}
+SPACE = {"type": "namespace", "name": "maps", "description": ""}
 GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "x"}
 
 
@@ -103,7 +103,7 @@ def custom(**description: str) -> dict[str, Any]:
         ([FUNCTION], [schema()], []),
         ([{**FUNCTION, "strict": True, "defer_loading": False}], [schema()], []),
         ([{"type": "function", "name": "go", "parameters": None}], [schema("go", "", properties={})], []),
-        ([{"type": "namespace", "name": "maps", "description": "", "tools": [FUNCTION]}], [schema("maps__look")], []),
+        ([{**SPACE, "tools": [FUNCTION]}], [schema("maps__look")], []),
         ([PATCH_TOOL], [custom()], []),
         ([PATCH_TOOL | {"format": GRAMMAR}], [custom(description="Text of this grammar (lark):\nx")], []),
         ([{"type": "web_search"}, FUNCTION], [schema()], ["tools.web_search"]),
@@ -128,38 +128,14 @@ def test_tools_may_stand_among_the_items_and_what_a_reply_includes_is_read() -> 
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        ({"input": "Where?"}, "model"),
-        ({"model": "policy"}, "input"),
-        (asked(), "input"),
         (asked(ASKED, SAID), "input"),
-        (asked(7), "input[0]"),
-        (asked({"role": "narrator", "content": "x"}), "input[0].role"),
-        (asked({"role": "user", "content": 7}), "input[0].content"),
-        (asked({"role": "user", "content": [{"type": "input_text"}]}), "input[0].content[0].text"),
-        (asked(ASKED, {"type": "web_search_call", "id": "w"}), "input[1]"),
-        (asked(ASKED, {**CALL, "arguments": 7}, OUTPUT), "input[1].arguments"),
-        (asked(ASKED, {**CALL, "name": None}, OUTPUT), "input[1].name"),
-        (asked(ASKED, CALL, {**OUTPUT, "output": None}), "input[2].output"),
-        (asked(ASKED, CALL, {**OUTPUT, "output": {"text": "x"}}), "input[2].output"),
         (asked(ASKED, {**THOUGHT, "encrypted_content": "agent-r1:?"}, SAID), "input[1].encrypted_content"),
-        (asked(ASKED, tools="look"), "tools"),
-        (asked(ASKED, tools=[{"type": "function", "function": {"name": "look"}}]), "tools[0].name"),
-        (asked(ASKED, tools=[{**FUNCTION, "name": ""}]), "tools[0].name"),
-        (asked(ASKED, tools=[{**FUNCTION, "parameters": []}]), "tools[0].parameters"),
         (asked(ASKED, tools=[FUNCTION, {"type": "custom", "name": "look"}]), "tools[1].name"),
-        (
-            asked(ASKED, tools=[{"type": "namespace", "name": "a", "tools": [{"type": "namespace"}]}]),
-            "tools[0].tools[0]",
-        ),
+        (asked(ASKED, tools=[{**SPACE, "tools": [{"type": "namespace"}]}]), "tools[0].tools[0]"),
         (asked(ASKED, prompt_cache_options={"prewarm": True}), "prompt_cache_options.prewarm"),
-        (asked(ASKED, max_output_tokens=0), "max_output_tokens"),
-        (asked(ASKED, max_output_tokens=True), "max_output_tokens"),
-        (asked(ASKED, stream="yes"), "stream"),
-        (asked(ASKED, include="all"), "include"),
-        (asked(ASKED, instructions=["x"]), "instructions"),
     ],
 )
-def test_what_it_cannot_do_is_refused_by_path(refused_field, body: dict[str, Any], field: str) -> None:
+def test_what_it_cannot_do_is_refused_by_path(body: dict[str, Any], field: str) -> None:
     assert refused_field(responses, body) == field
 
 
@@ -174,8 +150,7 @@ def test_reasoning_is_sealed_where_the_request_includes_it_and_the_seal_counts_m
 
 
 def test_calls_carry_the_names_that_the_client_knows() -> None:
-    maps = [FUNCTION, {"type": "custom", "name": "draw"}]
-    tools = [FUNCTION, {"type": "custom", "name": "patch"}, {"type": "namespace", "name": "maps", "tools": maps}]
+    tools = [FUNCTION, PATCH_TOOL, {**SPACE, "tools": [FUNCTION, {"type": "custom", "name": "draw"}]}]
     called = {"look": {}, "maps__look": {}, "no": {}, "patch": {"input": '{"a": 1}'}, "maps__draw": {"input": ""}}
     reply = Reply("r1", 1, calls=tuple(Call(name, given, name) for name, given in called.items()))
     calls = responses.write(reply, responses.read(asked(ASKED, tools=tools)))["output"]

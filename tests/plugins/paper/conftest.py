@@ -17,7 +17,7 @@ from agent_r1_paper.store import Store
 from agent_r1_paper.tables import SCALES
 
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
-from agent_r1_core.evaluation.report import EvaluationResult, combine, report
+from agent_r1_core.evaluation.report import combine, report
 from agent_r1_core.runs.run import Run
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 
@@ -31,12 +31,6 @@ def answered(right: float, name: str = "") -> list[EpisodeRecord]:
     answers = ["Paris" if index < right * QUESTIONS else "Rome" for index in range(QUESTIONS)]
     played = [make_trajectory(task=task, answer=answer) for task, answer in zip(tasks, answers, strict=True)]
     return [EpisodeRecord.of(one, set_name=name) for one in played]
-
-
-def reported(episodes: list[EpisodeRecord]) -> EvaluationResult:
-    """Their result."""
-    rests_on = {"corpus": "960 passages", "checkpoint": "the best of 3", "held_out": "none of these 20 is in training"}
-    return report(episodes, sampling={"greedy": True}, provenance=rests_on)
 
 
 class Commands:
@@ -74,7 +68,8 @@ class Commands:
         shares = self.scores.get(run.name, (0.5, 0.5, 0.5))
         names = SETS if len(shares) > 1 else ("",)
         sets = {name: answered(share, name) for name, share in zip(names, shares, strict=True)}
-        results = {name: reported(episodes) for name, episodes in sets.items()}
+        about = {"corpus": "960 passages", "checkpoint": "the best of 3", "held_out": "none of these 20 is in training"}
+        results = {name: report(sets[name], sampling={"greedy": True}, provenance=about) for name in sets}
         result = combine(results) if len(shares) > 1 else results[""]
         rows = [episode.to_json() for episodes in sets.values() for episode in episodes]
         name = f"eval_{len(Run.open(run).evaluations()) + 1}"

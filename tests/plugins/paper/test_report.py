@@ -180,26 +180,16 @@ def test_each_cell_has_two_lines_and_a_terminal_shows_its_last_line_and_the_time
     assert "\x1b[2J" not in text.replace("\x1b[2K", "")
 
 
-@pytest.fixture
-def small(matrix: Callable[..., Matrix], store: Store) -> Matrix:
+def test_estimates_are_corrected_by_the_speed_of_this_machine(matrix: Make, store: Store, commands: Any) -> None:
     small = matrix("table3", seeds=2, rows=("naive_rag", "ppo", "grpo"))
     store.open(small, resume=False)
-    return small
-
-
-def finish(matrix: Matrix, store: Store, commands: Any, name: str, seconds: float) -> None:
-    """Record that a cell took so long."""
-    cell = next(cell for cell in matrix.cells() if cell.name == name)
-    made = [commands(command, store.log(cell)) for command in matrix.commands(cell, store.runs)]
-    store.finish(cell, [], Path(json.loads(made[-1])["file"]), seconds)
-
-
-def test_estimates_are_corrected_by_the_speed_of_this_machine(small: Matrix, store: Store, commands: Any) -> None:
     by_name = {cell.name: cell_seconds(small, cell) for cell in small.cells()}
     assert time_left(small, store) == pytest.approx(sum(by_name.values()))
-    finish(small, store, commands, "naive_rag.check", 3 * by_name["naive_rag.check"])
+    check = next(cell for cell in small.cells() if cell.name == "naive_rag.check")
+    *_, result = (commands(command, store.log(check)) for command in small.commands(check, store.runs))
+    store.finish(check, [], Path(json.loads(result)["file"]), 3 * by_name[check.name])
     trained = sum(by_name[name] for name in ("ppo-0", "grpo-0", "ppo-1", "grpo-1"))
-    expected = 3 * (by_name["naive_rag.check"] + trained)
+    expected = 3 * (by_name[check.name] + trained)
     assert time_left(small, store) == pytest.approx(expected), "the whole of naive_rag is as long as its check"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -59,11 +60,11 @@ class Played:
             stages={"train": self.stage}, broken=lambda: self.stage.dead, rest=self.stage.rest
         )
         self.host = RolloutHost(rollouts)
-        self.jobs = [
-            Job(10 * call + number, call, "train", False, 0, [replaced(plan, call) for plan in plans(count)[k : k + 2]])
-            for call, count in enumerate(tasks)
-            for number, k in enumerate(range(0, 2 * count, 2))
-        ]
+        self.jobs: list[Job] = []
+        for call, count in enumerate(tasks):
+            named = [replace(plan, key=f"{call}/{plan.key}") for plan in plans(count)]
+            pairs = [named[k : k + 2] for k in range(0, 2 * count, 2)]
+            self.jobs += [Job(10 * call + k, call, "train", False, 0, pair) for k, pair in enumerate(pairs)]
 
     async def submit(self, first: int = 0, last: int | None = None) -> None:
         """Give the host its jobs."""
@@ -83,11 +84,6 @@ class Played:
         """Let an episode end, and everybody hear of it."""
         self.stage.ends[self.jobs[job].plans[episode].key]()
         await settle()
-
-
-def replaced(plan: EpisodePlan, call: int) -> EpisodePlan:
-    """The plan as that of another call."""
-    return EpisodePlan(plan.index, plan.task, plan.sample, plan.seed, f"{call}/{plan.key}")
 
 
 async def settle() -> None:

@@ -105,13 +105,14 @@ def test_an_edited_reward_and_log_prob_and_another_seed_are_found(copied: Run, o
 
 
 def test_what_cannot_be_repeated_is_said_in_a_sentence(run: Run, copied: Run, opened: Open, tmp_path: Path) -> None:
+    file = copied.path / "checkpoints/step_000001/policy/model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1] + b"\xff")
+    with pytest.raises(AgentR1Error, match="whose policy sampled step 2, is damaged"):
+        opened(copied.path, 2)
     shutil.rmtree(copied.path / "checkpoints/step_000001")
     rewrite(copied, 1, lambda trajectory: setattr(trajectory, "demonstrated", "file"))
     config = copied.path / "config.yaml"
     config.write_text(config.read_text().replace("deterministic: true", "deterministic: false"))
-
-    def sample() -> object:
-        return sampled_again(copied, opened(copied.path, 1).own, None, 1, Notes())
 
     wrong: list[tuple[Callable[[], object], str]] = [
         (lambda: opened(tmp_path, 1), "is not a run; name a run's folder"),
@@ -136,10 +137,3 @@ def test_what_cannot_be_repeated_is_said_in_a_sentence(run: Run, copied: Run, op
         with pytest.raises(AgentR1Error, match=sentence) as caught:
             call()
         assert "\n" not in str(caught.value)
-
-
-def test_a_damaged_checkpoint_is_not_used(copied: Run, opened: Open) -> None:
-    file = copied.path / "checkpoints/step_000001/policy/model.safetensors"
-    file.write_bytes(file.read_bytes()[:-1] + b"\xff")
-    with pytest.raises(AgentR1Error, match="whose policy sampled step 2, is damaged"):
-        opened(copied.path, 2)

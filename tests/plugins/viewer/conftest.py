@@ -22,16 +22,8 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE = 120_000
 """Milliseconds that a page has for what a test waits for."""
 SMALL = [
-    "model.dtype=float32",
-    "model.device=cpu",
-    "training.steps=3",
-    "training.tasks_per_step=4",
-    "training.samples_per_task=4",
-    "evaluation.size=12",
-    "evaluation.every=1",
-    "tasks.train.size=40",
-    "trackers=[]",
-    "threads=1",
+    *("model.dtype=float32", "model.device=cpu", "training.steps=3", "training.tasks_per_step=4", "threads=1"),
+    *("training.samples_per_task=4", "evaluation.size=12", "evaluation.every=1", "tasks.train.size=40", "trackers=[]"),
 ]
 RECORDED = {
     "grpo": ("default", []),

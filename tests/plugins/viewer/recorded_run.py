@@ -60,17 +60,13 @@ def step_episodes(step: int) -> list[Trajectory]:
     return [*groups, baseline, dropped]
 
 
-def numbers(
-    episodes: Sequence[Trajectory],
-    known: Callable[[int, float], tuple[float, float, float]] = lambda place, _: (
-        0.5 * place,
-        -0.25 * place,
-        place / 8,
-    ),
-) -> TokenNumbers:
+_KNOWN = lambda place, _: (0.5 * place, -0.25 * place, place / 8)
+
+
+def numbers(episodes: Sequence[Trajectory], known: Callable[[int, float], Sequence[float]] = _KNOWN) -> TokenNumbers:
     """What an update knows of the tokens of some episodes: of each sampled token something else."""
     spans: dict[str, tuple[int, int]] = {}
-    rows: list[tuple[float, float, float]] = []
+    rows: list[Sequence[float]] = []
     for one in episodes:
         start = len(rows)
         for segment in one.segments:

@@ -19,12 +19,10 @@ from agent_r1_core.runs.run import Run
 from agent_r1_core.runs.trajectory_file import write_trajectories
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Run:
+@pytest.fixture
+def small(home: Path) -> Run:
     """A run of three steps with episodes of every kind."""
-    folder = tmp_path_factory.mktemp("runs")
-    record(folder)
-    return Run.open(folder / "small")
+    return Run.open(home / "small")
 
 
 @pytest.fixture(scope="module")

@@ -140,26 +140,20 @@ def test_groups_are_cut_where_the_task_changes_or_its_samples_begin_anew(tmp_pat
     assert [read_episode(tmp_path / "file", row).group for row in range(8)] == [0, 0, 1, 1, 2, 2, 1, 2]
 
 
-def test_a_search_of_many_hits_says_where_it_goes_on(tmp_path: Path) -> None:
+def test_a_search_ends_when_it_has_found_enough_and_says_where_it_goes_on(tmp_path: Path) -> None:
+    """But goes on while the next step may be its last."""
     files = [(step, tmp_path / f"{step}") for step in (3, 2, 1)]
-    many = [make_trajectory(task=make_task(str(number))) for number in range(MOST_HITS)]
-    for _, path in files:
-        write_trajectories(path, 1, many)
-    begun: list[Path] = []
-    found = list(search(files, Filters(), begun.append))
-    assert sum(isinstance(one, Hit) for one in found) == MOST_HITS
-    assert found[-1] == End(MOST_HITS, 2)
-    assert begun == [files[0][1]]  # the others were not to be shown
-
-
-def test_a_search_goes_on_while_the_next_step_may_be_its_last(tmp_path: Path) -> None:
-    files = [(step, tmp_path / f"{step}") for step in (3, 2, 1)]
-    many = [make_trajectory(task=make_task(str(number))) for number in range(MOST_HITS * 2 // 5)]
-    for _, path in files:
-        write_trajectories(path, 1, many)
-    found = list(search(files, Filters()))
-    assert [one.step for one in found if isinstance(one, Progress)] == [3, 2, 1]
-    assert found[-1] == End(3 * len(many), None)
+    few = MOST_HITS * 2 // 5
+    for size, read, end in ((MOST_HITS, [3], End(MOST_HITS, 2)), (few, [3, 2, 1], End(3 * few, None))):
+        many = [make_trajectory(task=make_task(str(number))) for number in range(size)]
+        for _, path in files:
+            write_trajectories(path, 1, many)
+        begun: list[Path] = []
+        found = list(search(files, Filters(), begun.append))
+        assert sum(isinstance(one, Hit) for one in found) == end.hits
+        assert found[-1] == end
+        assert begun == [path for step, path in files if step in read], "the others were not to be shown"
+        assert [one.step for one in found if isinstance(one, Progress)] == read
 
 
 @pytest.mark.parametrize("text", ["Zürich 東", "zÜRICH 東京"])

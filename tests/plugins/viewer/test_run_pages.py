@@ -23,16 +23,11 @@ def metrics(run: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
-def unfold(page: Any) -> None:
-    """All of a run's page, once it is drawn."""
-    page.wait_for_selector(".chart canvas")
-    page.locator("h1").click()
-    page.keyboard.press("o")
-
-
 def test_charts_evaluations_and_settings_equal_the_files(open_page: Open, recorded: Path) -> None:
     page, run = open_page("#/runs/ppo"), recorded / "ppo"
-    unfold(page)
+    page.wait_for_selector(".chart canvas")
+    page.locator("h1").click()
+    page.keyboard.press("o")  # unfolds all
     charts = {chart.get_attribute("data-metric"): chart for chart in page.locator(".chart").all()}
     last = {key: (line["step"], value) for line in metrics(run) for key, value in line.items() if key != "step"}
     assert set(charts) == {key for key in last if not ENDS.match(key)}

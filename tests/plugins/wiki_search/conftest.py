@@ -61,7 +61,8 @@ class Served:
         return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} ")), 0.0)
 
 
-def _start() -> Iterator[Start]:
+@pytest.fixture
+def start() -> Iterator[Start]:
     """Starts a Python program that prints its URL first; kills it at the end."""
     started: list[subprocess.Popen[str]] = []
 
@@ -81,10 +82,6 @@ def _start() -> Iterator[Start]:
     for process in started:
         process.kill()
         process.communicate()
-
-
-start = pytest.fixture(_start)
-module_start = pytest.fixture(_start, scope="module")
 
 
 def _needs(*packages: str) -> None:

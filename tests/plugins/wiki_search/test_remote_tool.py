@@ -6,14 +6,13 @@ import asyncio
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from agent_r1_wiki_search.tool import WikiSearch
 
 from agent_r1_core import Passage, Task, ToolCall, ToolContext, ToolResources
 from agent_r1_core.metrics.rollouts import mean_of_sum
-from agent_r1_core.testing import ToolContract
 from agent_r1_core.tools.tool_runner import ToolRunner
 
 pytestmark = pytest.mark.slow
@@ -47,22 +46,6 @@ def call(query: str) -> ToolCall:
 
 def context(episode: str) -> ToolContext:
     return ToolContext(episode, 0, Task("task", "Where?"), random.Random(0))
-
-
-class TestRemote(ToolContract):
-    """The contract of tools, with a service behind the tool."""
-
-    component = WikiSearch
-    arguments: ClassVar = {"query": "demons of alu"}
-    expected = "Alû\nA demon of the night."
-    refused: ClassVar = {"query": " "}
-
-    @pytest.fixture(autouse=True, scope="class")
-    @classmethod
-    def _service(cls, module_start: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
-        corpus = tmp_path_factory.mktemp("corpus") / "corpus.jsonl"
-        corpus.write_text('{"title": "Alû", "text": "A demon of the night."}\n', encoding="utf-8")
-        cls.config = {"backend": "remote", "url": module_start(*SERVE, corpus, "--port", 0).url}
 
 
 async def test_a_service_that_is_killed_and_restarted_costs_its_clients_errors_and_nothing_else(

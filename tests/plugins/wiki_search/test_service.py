@@ -41,12 +41,6 @@ def gated(start):
     return loaded(start, 2, 3600, 3600)
 
 
-@pytest.fixture(scope="module")
-def shared(module_start):
-    """Another one, in which nothing waits when a test ends."""
-    return loaded(module_start, 2, 3600, 3600)
-
-
 @pytest.fixture
 def others():
     """Asks from other threads."""
@@ -75,9 +69,8 @@ def test_an_index_is_the_same_wherever_its_files_lie() -> None:
     assert index_identity(dense) == index_identity(dense | {"model": "b"}) != index_identity(facts)
 
 
-@pytest.mark.parametrize(
-    ("request_", "status", "sentence"),
-    [
+def test_a_wrong_request_gets_one_sentence(gated) -> None:
+    for given, status, sentence in (
         ({"json": {"queries": []}}, 422, f"the request is wrong: queries is empty; send {EXAMPLE}"),
         ({"json": {"queries": ["a", " "]}}, 422, "the request is wrong: queries.1 is empty; send"),
         ({"json": {"queries": ["a" * 2001]}}, 422, "wrong: queries.0 has more than 2000 characters; send"),
@@ -89,28 +82,26 @@ def test_an_index_is_the_same_wherever_its_files_lie() -> None:
         ({"content": b"{"}, 422, "wrong: the body is not JSON (EOF while parsing an object at line 1 column 1); send"),
         ({"content": b"[" * 100_000}, 422, "the request is wrong: the body is not JSON ("),
         ({"content": b" " * (1 << 22)}, 413, "longer than"),
-    ],
-)
-def test_a_wrong_request_gets_one_sentence(shared, request_: dict[str, Any], status: int, sentence: str) -> None:
-    counted = f'wiki_search_requests_total{{code="{status}"}}'
-    before = shared.metric(counted)
-    answer = httpx2.post(f"{shared.url}/search", **request_, timeout=60)
-    assert answer.status_code == status
-    assert sentence in answer.json()["error"]
-    assert shared.metric(counted) == before + 1
+    ):
+        counted = f'wiki_search_requests_total{{code="{status}"}}'
+        before = gated.metric(counted)
+        answer = httpx2.post(f"{gated.url}/search", **given, timeout=60)
+        assert answer.status_code == status, sentence
+        assert sentence in answer.json()["error"]
+        assert gated.metric(counted) == before + 1
 
 
-def test_it_reads_json_whatever_its_type_and_answers_to_its_names_and_to_none_that_a_stranger_led_here(shared) -> None:
+def test_it_reads_json_whatever_its_type_and_answers_to_its_names_and_to_none_that_a_stranger_led_here(gated) -> None:
     for headers in ({}, {"content-type": "application/x-www-form-urlencoded"}):
-        shared.open_gate()
-        answer = httpx2.post(f"{shared.url}/search", content=b'{"queries": ["a"]}', headers=headers, timeout=60)
+        gated.open_gate()
+        answer = httpx2.post(f"{gated.url}/search", content=b'{"queries": ["a"]}', headers=headers, timeout=60)
         assert titles(answer) == [["a"]]
     for host in ("LOCALHOST:1", "127.0.0.1:8765", "10.0.0.7", "[::1]:80", "[fe80::1]", socket.gethostname()):
-        assert httpx2.get(f"{shared.url}/health", headers={"host": host}, timeout=60).status_code == 200
+        assert httpx2.get(f"{gated.url}/health", headers={"host": host}, timeout=60).status_code == 200
     for host in ("evil.example:8765", "127.0.0.1.evil.example", "localhost.evil.example", "localhost:x", ""):
         for method, path in (("GET", "/health"), ("GET", "/metrics"), ("POST", "/search"), ("GET", "/openapi.json")):
             answer = httpx2.request(
-                method, shared.url + path, headers={"host": host}, json={"queries": ["a"]}, timeout=60
+                method, gated.url + path, headers={"host": host}, json={"queries": ["a"]}, timeout=60
             )
             assert answer.status_code == 403
             assert answer.json()["error"].startswith("this service answers to IP addresses and to localhost, ")

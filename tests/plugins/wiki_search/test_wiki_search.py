@@ -71,18 +71,11 @@ def test_words_are_found_whatever_their_accents_and_case_and_by_their_stems_wher
     assert [passage.title for passage in found] == ["Cy town", "Ab town", "Bo town"]
 
 
-@pytest.mark.parametrize(
-    ("query", "sentence"),
-    [
-        ([], "0 queries were given"),
-        (["a"] * 9, "9 queries"),
-        (["a", ""], "query is empty"),
-        ("Lyon " * 40_000, "200000 characters; give at most 2000"),
-    ],
-)
-def test_a_useless_query_is_told_to_the_model(opened: Any, query: Any, sentence: str) -> None:
-    with pytest.raises(ToolError, match=sentence):
-        run(opened(), query)
+def test_a_useless_query_is_told_to_the_model(opened: Any) -> None:
+    refused = {"0 queries were given": [], "9 queries": ["a"] * 9, "query is empty": ["a", ""]}
+    for sentence, query in (refused | {"200000 characters; give at most 2000": "Lyon " * 40_000}).items():
+        with pytest.raises(ToolError, match=sentence):
+            run(opened(), query)
 
 
 @pytest.mark.parametrize(
@@ -131,14 +124,9 @@ def test_the_corpus_of_the_tasks_at_hand_or_another_one_by_name(tmp_path: Path, 
     assert titles("auto", own="eval") == titles("eval", own="train") == {"France", "The Who"}
     with pytest.raises(ConfigError, match="source=test but the corpora here are: eval, train, x"):
         titles("test")
-
-
-@pytest.mark.parametrize("corpora", [{}, {"train": lambda: None}, {"train": lambda: []}])
-def test_without_a_corpus_the_option_to_set_is_named(tmp_path: Path, corpora: dict[str, Any]) -> None:
-    with pytest.raises(
-        ConfigError, match=r"set its option corpus to a file .* \(qa reads them under passages or ctxs\)"
-    ):
-        WikiSearch().open(ToolResources(str(tmp_path), corpora))
+    for none in ({}, {"train": lambda: None}, {"train": lambda: []}):
+        with pytest.raises(ConfigError, match=r"set its option corpus to a file .* \(qa reads .* passages or ctxs\)"):
+            WikiSearch().open(ToolResources(str(tmp_path), none))
 
 
 @pytest.fixture

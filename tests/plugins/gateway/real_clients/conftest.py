@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
@@ -21,11 +22,12 @@ from agent_r1_gateway.testing import play_programs
 from agent_r1_tool_formats.hermes import Hermes
 from made_environments import install, made, python_with
 
-from agent_r1_core import Sampling, Task
+from agent_r1_core import Sampling, Task, Trajectory
 from agent_r1_core.assembly.model_source import BUNDLED
+from agent_r1_core.contracts.engine import Generation, Request
 from agent_r1_core.rollout import RolloutResult
+from agent_r1_core.testing import ScriptedPolicy
 
-from .checks import Counts, RecordingPolicy, counted
 from .clients import Client
 
 HERE = Path(__file__).parent
@@ -133,7 +135,52 @@ def many(command: Sequence[object], folder: Path) -> Iterator[Callable[[Any], An
             process.kill()
 
 
-def played(script: Any, tasks: Sequence[Task], most: int = 256, **options: Any) -> tuple[RolloutResult, Counts]:
+class RecordingPolicy(ScriptedPolicy):
+    """A scripted policy that keeps what it was asked and what it sampled."""
+
+    def __init__(self, script: object) -> None:
+        super().__init__(script)  # type: ignore[arg-type]
+        self.sampled: dict[str, list[tuple[Request, Generation]]] = defaultdict(list)
+        """By episode, in order."""
+
+    async def generate(self, request: Request) -> Generation:
+        """As the script says."""
+        generation = await super().generate(request)
+        self.sampled[request.episode].append((request, generation))
+        return generation
+
+
+def counted(trajectory: Trajectory, sampled: list[tuple[Request, Generation]]) -> Counter[str]:
+    """What became of the tokens that were sampled in an episode.
+
+    `trained_otherwise` are sampled tokens that are trained twice or never, and others that are trained; `encoded_again`
+    are assistant's messages that a request brought as text, and not as ids that were sampled.
+
+    Raises:
+        AssertionError: an action is not what was sampled, behind the very ids that the policy saw.
+    """
+    claimed = [[0] * len(segment.ids) for segment in trajectory.segments]
+    for turn, (request, generation) in zip(trajectory.turns, sampled, strict=True):
+        segment = trajectory.segments[turn.segment]
+        assert tuple(segment.ids[: turn.start]) == request.ids, f"turn {turn.index}: another context than was seen"
+        assert tuple(segment.ids[turn.start : turn.stop]) == generation.ids, f"turn {turn.index}: other ids"
+        assert segment.logprobs[turn.start : turn.stop] == list(generation.logprobs)
+        for at in range(turn.start, turn.stop):
+            claimed[turn.segment][at] += 1
+    pairs = [
+        pair
+        for claims, segment in zip(claimed, trajectory.segments, strict=True)
+        for pair in zip(claims, segment.mask, strict=True)
+    ]
+    return Counter(
+        sampled=sum(len(generation.ids) for _, generation in sampled),
+        trained_once=pairs.count((1, 1)),
+        trained_otherwise=sum(claim != mask or claim > 1 for claim, mask in pairs),
+        encoded_again=sum(m["role"] == "assistant" for turn in trajectory.turns for m in turn.observation),
+    )
+
+
+def played(script: Any, tasks: Sequence[Task], most: int = 256, **options: Any) -> tuple[RolloutResult, Counter[str]]:
     """What a program plays, and what became of the tokens; a reply has `most` tokens, and `options` are those of the
     environment.
 
@@ -146,7 +193,7 @@ def played(script: Any, tasks: Sequence[Task], most: int = 256, **options: Any) 
         partial(ProgramEnv, config), policy, tasks, Hermes(), max_episodes=8, sampling=Sampling(max_new_tokens=most)
     )
     assert not result.dropped, result.dropped[0].reason
-    counts = Counts()
+    counts = Counter[str]()
     for trajectory in result.trajectories:
         (key,) = (key for key in policy.sampled if key.rpartition("/")[0].endswith(trajectory.id))
         counts += counted(trajectory, policy.sampled.pop(key))
