@@ -19,22 +19,12 @@ Change = Callable[[gguf.GGUFWriter], Any]
 
 def tiny_llama() -> PreTrainedModel:
     """A random one, whose queries and keys GGUF stores in another order."""
+    sizes = {"vocab_size": len(tokens()), "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": LAYERS}
+    sizes |= {"num_attention_heads": HEADS, "num_key_value_heads": KEY_HEADS, "max_position_embeddings": 4096}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return LlamaForCausalLM(
-            LlamaConfig(
-                vocab_size=len(tokens()),
-                hidden_size=32,
-                intermediate_size=64,
-                num_hidden_layers=LAYERS,
-                num_attention_heads=HEADS,
-                num_key_value_heads=KEY_HEADS,
-                max_position_embeddings=4096,
-                initializer_range=0.2,
-                rms_norm_eps=1e-5,
-                tie_word_embeddings=True,
-            )
-        ).eval()
+        config = LlamaConfig(**sizes, initializer_range=0.2, rms_norm_eps=1e-5, tie_word_embeddings=True)
+        return LlamaForCausalLM(config).eval()
 
 
 def tokens() -> list[str]:
@@ -77,9 +67,8 @@ def write_gguf(
 def add_tokenizer(writer: gguf.GGUFWriter, rule: str) -> None:
     plain, spelled = tiny_tokenizer(), tokens()
     special = {plain.pad_token, plain.eos_token, "<|im_start|>"}
-    kinds = [
-        CONTROL if one in special else USER_DEFINED if one[0] == "<" and len(one) > 1 else NORMAL for one in spelled
-    ]
+    tagged = {one for one in spelled if one[0] == "<" and len(one) > 1}
+    kinds = [CONTROL if one in special else USER_DEFINED if one in tagged else NORMAL for one in spelled]
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(rule)
     writer.add_token_list(spelled)

@@ -7,6 +7,7 @@ Reads one JSON object a line, {"folder", "arguments", "output"}, and answers eac
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import signal
@@ -18,18 +19,11 @@ SECONDS = 300
 
 def preload() -> None:
     """Import what the laws' tests spend their time importing; nothing that starts threads."""
-    import jinja2  # noqa: F401
-    import numpy  # noqa: F401
-    import pluggy  # noqa: F401
-    import pyarrow.parquet  # noqa: F401
-    import pydantic  # noqa: F401
-    import pytest  # noqa: F401
-    import safetensors.torch  # noqa: F401
-    import torch.utils.checkpoint  # noqa: F401
-    import transformers.integrations.sdpa_attention
-    import transformers.masking_utils  # noqa: F401
-    import yaml  # noqa: F401
-    from tokenizers import Tokenizer  # noqa: F401
+    for name in (
+        *("jinja2", "numpy", "pluggy", "pyarrow.parquet", "pydantic", "pytest", "safetensors.torch", "tokenizers"),
+        *("torch.utils.checkpoint", "transformers.integrations.sdpa_attention", "transformers.masking_utils", "yaml"),
+    ):
+        importlib.import_module(name)
     from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, Qwen2ForCausalLM  # noqa: F401
 
 

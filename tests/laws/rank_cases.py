@@ -34,6 +34,7 @@ from agent_r1_core.learning.ranks import ONE_RANK, Ranks
 from agent_r1_core.testing import tiny_model, tiny_model_folder
 
 TEMPERATURE, SEED = 0.8, 5
+ADAPTERS = LoraSettings(rank=3)
 SETTINGS: dict[str, Any] = {"lr": 2e-3, "max_tokens_per_microbatch": 40}
 """Micro-batches so small that ranks have different numbers of them."""
 
@@ -59,10 +60,8 @@ def groups(draw: str) -> Any:
 def learn(name: str, rollouts: Sequence[Any], ranks: Ranks, **settings: Any) -> Any:
     """Updates by an algorithm of algorithms.py."""
     block = block_of(name)
-    options = SETTINGS | settings
-    return real_learner.learn(
-        block.pop("name"), block, rollouts, temperature=TEMPERATURE, seed=SEED, ranks=ranks, **options
-    )
+    options = {"temperature": TEMPERATURE, "seed": SEED} | SETTINGS | settings
+    return real_learner.learn(block.pop("name"), block, rollouts, ranks=ranks, **options)
 
 
 @lru_cache
@@ -78,12 +77,9 @@ def formulas(case: str) -> list[real_learner.Named]:
 
 def _described(run: Any) -> Found:
     networks = [network for network in (run.policy, run.critic) if network.gradients]
-    return {
-        "gradients": [gradient for network in networks for gradient in network.gradients],
-        "before": [network.before for network in networks],
-        "after": [network.after for network in networks],
-        "metrics": [_plain(metrics) for metrics in run.metrics],
-    }
+    gradients = [gradient for network in networks for gradient in network.gradients]
+    weights = {when: [getattr(network, when) for network in networks] for when in ("before", "after")}
+    return weights | {"gradients": gradients, "metrics": [_plain(metrics) for metrics in run.metrics]}
 
 
 def _plain(metrics: dict[str, float]) -> dict[str, float]:
@@ -230,23 +226,18 @@ OTHERS: dict[str, Callable[[Ranks], Found]] = {
     # Beside the gradient in float32, by one rank.
     "bfloat16": lambda ranks: _policy(ranks, dtype="bfloat16") | {"exact": _policy(ONE_RANK)["gradient"]},
     "bfloat16 adapters": lambda ranks: (
-        _policy(ranks, lora=LoraSettings(rank=3), dtype="bfloat16")
-        | {"exact": _policy(ONE_RANK, lora=LoraSettings(rank=3))["gradient"]}
+        _policy(ranks, lora=ADAPTERS, dtype="bfloat16") | {"exact": _policy(ONE_RANK, lora=ADAPTERS)["gradient"]}
     ),
-    "adapters": partial(_policy, lora=LoraSettings(rank=3)),
-    "adapters with activation checkpointing": partial(
-        _policy, lora=LoraSettings(rank=3), gradient_checkpointing="full"
-    ),
-    "adapters with selective checkpointing": partial(
-        _policy, lora=LoraSettings(rank=3), gradient_checkpointing="selective"
-    ),
+    "adapters": partial(_policy, lora=ADAPTERS),
+    "adapters with activation checkpointing": partial(_policy, lora=ADAPTERS, gradient_checkpointing="full"),
+    "adapters with selective checkpointing": partial(_policy, lora=ADAPTERS, gradient_checkpointing="selective"),
     "gpt2": lambda ranks: _policy(ranks, model=_gpt2_model()),
     "unpackable": _unpackable,
     "experts": _experts,
     "loaded": _loaded,
     "loaded, untied by its file": partial(_loaded, write=_untied),
     "loaded gpt2": partial(_loaded, name="grpo_kl", write=lambda folder: _gpt2_model().save_pretrained(folder)),
-    "loaded adapters": partial(_loaded, lora=LoraSettings(rank=3)),
+    "loaded adapters": partial(_loaded, lora=ADAPTERS),
     "loaded, one kernel": _one_kernel,
     "loaded, off-loaded": _offloaded,
 }

@@ -44,18 +44,11 @@ def overrides(folder: Path, steps: int, **changed: Any) -> list[str]:
         "tasks.train": "{name: arithmetic, size: 7}",
         "tasks.eval": "{name: arithmetic, split: eval, size: 2}",
         "env": "{name: tool_calling, max_turns: 2, max_tokens: 200, system_prompt: ''}",
-        "tools": "[calculator]",
-        "rewards": "[vowels]",
-        "engine.max_new_tokens": 6,
-        "training.steps": steps,
-        "training.tasks_per_step": 2,
-        "training.samples_per_task": 3,
-        "training.epochs": 2,
-        "training.minibatches": 2,
-        "training.lr": "1e-2",
-        "evaluation.every": 2,
+        **{"tools": "[calculator]", "rewards": "[vowels]"},
+        **{"engine.max_new_tokens": 6, "training.steps": steps, "training.lr": "1e-2", "evaluation.every": 2},
+        **{"training.tasks_per_step": 2, "training.samples_per_task": 3},
+        **{"training.epochs": 2, "training.minibatches": 2, "deterministic": "true"},
         "checkpoint": "{every: 1, keep: 1, best: eval/reward/vowels}",
-        "deterministic": "true",
         "run.dir": folder / "runs",
         **{key.replace("__", "."): value for key, value in changed.items()},
     }
@@ -64,13 +57,10 @@ def overrides(folder: Path, steps: int, **changed: Any) -> list[str]:
 
 def rewritten(context: str) -> dict[str, Any]:
     """Changes under which a context strategy has something to do."""
-    block = CONTEXTS[context]
     return {
-        "context": json.dumps(block),
+        **{"context": json.dumps(CONTEXTS[context]), "checkpoint": "{every: 1, keep: 1, best: null}"},
+        **{"evaluation__at_start": "false", "evaluation__at_end": "false"},
         "env": "{name: tool_calling, max_turns: 4, max_tokens: 700, system_prompt: ''}",
-        "checkpoint": "{every: 1, keep: 1, best: null}",
-        "evaluation__at_start": "false",
-        "evaluation__at_end": "false",
     }
 
 
@@ -90,26 +80,17 @@ def run_once(
 
 def fingerprint(run: Run) -> dict[str, Any]:
     """Everything that a run leaves behind, without times: policies, metrics, trajectories, evaluations."""
+    numbers = {step: run.read_token_numbers(step) for step in run.trajectory_steps()}
+    policies = [path for name in ("model", "checkpoints") for path in (run.path / name).rglob("*") if path.is_file()]
     return {
-        "files": {path.relative_to(run.path).as_posix(): _digest(path) for path in _policies(run)},
+        "files": {str(path.relative_to(run.path)): hashlib.sha256(path.read_bytes()).hexdigest() for path in policies},
         "metrics": [_timeless(line) for line in run.metrics()],
         "alarms": run.alarms(),
-        "trajectories": {step: [_told(one) for one in run.read_trajectories(step)] for step in run.trajectory_steps()},
-        "advantages": {
-            step: [one["advantages"] for one in run.read_token_numbers(step)] for step in run.trajectory_steps()
-        },
-        "numbers": {step: json.dumps(run.read_token_numbers(step)) for step in run.trajectory_steps()},
+        "trajectories": {step: [_told(one) for one in run.read_trajectories(step)] for step in numbers},
+        "advantages": {step: [one["advantages"] for one in found] for step, found in numbers.items()},
+        "numbers": {step: json.dumps(found) for step, found in numbers.items()},
         "evaluations": {name: found["metrics"] for name, found in run.evaluations().items()},
     }
-
-
-def _policies(run: Run) -> list[Path]:
-    """Every file of the final policy and of the checkpoints."""
-    return sorted(path for name in ("model", "checkpoints") for path in (run.path / name).rglob("*") if path.is_file())
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _timeless(line: dict[str, Any]) -> dict[str, Any]:

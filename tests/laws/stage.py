@@ -10,22 +10,10 @@ import pytest
 from agent_r1_tool_calling.env import ToolCalling
 from agent_r1_tool_formats.hermes import Hermes
 
-from agent_r1_core import (
-    Engine,
-    EnvServices,
-    Generation,
-    Request,
-    RewardFn,
-    Sampling,
-    Task,
-    Tool,
-    ToolCall,
-    ToolEnv,
-    ToolResources,
-)
+from agent_r1_core import EnvServices, RewardFn, Sampling, Task, Tool, ToolCall, ToolEnv, ToolResources
 from agent_r1_core.chat import ChatTokenizer, Sampled
-from agent_r1_core.contracts.engine import EngineConfig, EngineModel
-from agent_r1_core.rollout import Collector, OnEpisode, RolloutRequest, RolloutResult, RolloutSettings, WeightedReward
+from agent_r1_core.contracts.engine import Engine, EngineConfig, EngineModel, Generation, Request
+from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings, WeightedReward
 from agent_r1_core.testing import tiny_tokenizer
 from agent_r1_core.tools.tool_counts import ToolCounts
 from agent_r1_core.tools.tool_runner import ToolRunner
@@ -108,32 +96,24 @@ class Stage:
         named = {tool.name: tool for tool in tools}
         self.engine = engine
         self.runner = ToolRunner(named, timeouts, isolation, max_concurrency=episodes)
-        self.collector = Collector(
-            engine,
-            tokenizer,
-            RolloutSettings(
-                make_env=make_env or (lambda services: ToolCalling(config, services)),
-                tools=self.runner,
-                rewards=[one if isinstance(one, WeightedReward) else WeightedReward(one) for one in rewards],
-                **({"sampling": Sampling(max_new_tokens=200), "tool_format": Hermes()} | settings),
-            ),
-        )
+        given: dict[str, Any] = {
+            "sampling": Sampling(max_new_tokens=200),
+            "tool_format": Hermes(),
+            "tools": self.runner,
+        }
+        given["rewards"] = [one if isinstance(one, WeightedReward) else WeightedReward(one) for one in rewards]
+        given["make_env"] = make_env or (lambda services: ToolCalling(config, services))
+        self.collector = Collector(engine, tokenizer, RolloutSettings(**given | settings))
 
     @property
     def counts(self) -> ToolCounts:
         """What the tools did so far."""
         return self.runner.counts
 
-    def play(
-        self,
-        tasks: Sequence[Task],
-        samples: int = 1,
-        round: int = ROUND,
-        on_episode: OnEpisode | None = None,
-        **more: Any,
-    ) -> RolloutResult:
+    def play(self, tasks: Sequence[Task], samples: int = 1, on_episode: Any = None, **more: Any) -> RolloutResult:
         """One rollout from start to end; `more` are fields of the RolloutRequest."""
-        return self.run(self.collector.collect(RolloutRequest(tasks, samples, round, **more), on_episode))
+        request = RolloutRequest(tasks, samples, **({"round": ROUND} | more))
+        return self.run(self.collector.collect(request, on_episode))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Work that needs the tools; they and the engine are closed after it."""

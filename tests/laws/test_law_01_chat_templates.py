@@ -111,9 +111,7 @@ SHAPES = {
         thought="<|channel|>analysis<|message|>Hm.<|end|><|channel|>final<|message|>",
         segments=(0, 1, 2),
     ),
-    "renames-a-channel": Shape(
-        CHANNELS, results=AS_USER, thought="<|channel|>commentary<|message|>", segments=(0, 1, 2)
-    ),
+    "renames-a-channel": Shape(CHANNELS, AS_USER, "<|channel|>commentary<|message|>", segments=(0, 1, 2)),
 }
 
 
@@ -148,9 +146,7 @@ def test_an_episode_of_two_calls(shape: Shape, tool_format: ToolFormat) -> None:
     asked = "Solve the task step by step" if hermes else "Answer the question. Think first"
     for text in (begun, read):
         assert [text.count(said) for said in (asked, "Where was Ada's child born?")] == [1, 1]
-        assert text.count("Looks a name up, by hand.") == hermes, (
-            "the tools are described once, where the format needs it"
-        )
+        assert text.count("Looks a name up, by hand.") == hermes, "described once, where the format needs it"
         assert ("Call as in OTHER" in text) == (hermes and shape.taught), "one syntax is taught, the format's"
     if shape.thought:
         assert read.count(shape.thought) == (0 if any(shape.segments) else 2), "kept or dropped, and never doubled"

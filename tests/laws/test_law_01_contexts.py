@@ -36,9 +36,7 @@ def test_noise_is_trained_id_by_id(folder: Path, context: str, deterministic: bo
     encoded = [TOKENIZER.encode(turn.text) != list(made.ids) for turn, (_, made) in actions]
     assert sum(encoded) > 6, "re-encoding would change nothing"
     if context != "append":
-        assert sum(len(one.segments) > 1 for one in trajectories) > 3, (
-            "little was rewritten, so that this proves little"
-        )
+        assert sum(len(one.segments) > 1 for one in trajectories) > 3, "too little was rewritten to prove much"
 
 
 def scripted(context: str, action: str) -> tuple[Trajectory, Recorder]:

@@ -8,6 +8,7 @@ import http.client
 import json
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -103,11 +104,8 @@ def has_two_sub_agents(client: Client) -> None:
         for number in range(3):
             history += [client.ask(history), user(f"{number}")]
 
-    threads = [threading.Thread(target=work, args=(name,)) for name in ("Ada", "Bob")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as both:
+        list(both.map(work, ("Ada", "Bob")))
 
 
 def retries(client: Client) -> None:
@@ -130,23 +128,14 @@ def changes_its_tools(client: Client) -> None:
 
 
 PROGRAMS = {
-    calls_a_tool: [0, 0],
-    writes_python: [0, 0],
-    writes_floats_in_another_order: [0, 0],
-    changes_a_boolean: [0, 1],
-    sums_up: [0, 0, 1],
-    edits_its_past: [0, 0, 1, 2],
-    has_two_sub_agents: None,
-    retries: [0, 0],
-    asks_twice: [0, 1, 2, 3],
-    changes_its_tools: [0, 1],
+    **{calls_a_tool: [0, 0], writes_python: [0, 0], writes_floats_in_another_order: [0, 0], retries: [0, 0]},
+    **{changes_a_boolean: [0, 1], changes_its_tools: [0, 1]},
+    **{sums_up: [0, 0, 1], edits_its_past: [0, 0, 1, 2], has_two_sub_agents: None, asks_twice: [0, 1, 2, 3]},
 }
 """Of each, the segments of its turns."""
 
 
-def played(
-    program: Callable[[Client], None], engine: ScriptedPolicy, monkeypatch: pytest.MonkeyPatch, **settings: Any
-) -> Trajectory:
+def played(program: Callable[[Client], None], engine: ScriptedPolicy, monkeypatch: Any, **settings: Any) -> Trajectory:
     monkeypatch.setattr("agent_r1_gateway.env.function_named", lambda name: lambda episode: program(Client(episode)))
     env = partial(ProgramEnv, ProgramEnv.Config(function="a:b", workers=0))
     result = play_programs(env, engine, [Task("q", "?")], Hermes(), **settings)
@@ -168,13 +157,7 @@ def test_what_was_sampled_for_a_program_is_trained_once(program, monkeypatch):
     assert sum(turn.tokens for turn in trajectory.turns) == trajectory.action_tokens
 
 
-def test_sub_agents_keep_apart(monkeypatch):
-    engine = ScriptedPolicy(lambda cue: f"answer {cue.turn}")
-    trajectory = played(has_two_sub_agents, engine, monkeypatch)
-    assert sorted(turn.segment for turn in trajectory.turns) == [0, 0, 0, 1, 1, 1]
-
-
-def test_sub_agents_are_answered_at_the_same_time(monkeypatch):
+def test_sub_agents_keep_apart_and_are_answered_at_the_same_time(monkeypatch):
     """And recorded in the order in which they asked, though the one that asked last is answered first."""
 
     class Together(ScriptedPolicy):
@@ -191,6 +174,7 @@ def test_sub_agents_are_answered_at_the_same_time(monkeypatch):
 
     engine = Together(lambda cue: f"answer {cue.turn}")
     trajectory = played(has_two_sub_agents, engine, monkeypatch)
+    assert sorted(turn.segment for turn in trajectory.turns) == [0, 0, 0, 1, 1, 1]
     assert [turn.info["request"]["number"] for turn in trajectory.turns] == list(range(6))
     assert [turn.text for turn in trajectory.turns[:2]] == ["answer 0", "answer 1"]
     for turn, request in zip(trajectory.turns, engine.requests, strict=True):
@@ -265,9 +249,8 @@ async def test_the_learner_finds_the_log_probs_of_every_segment(noise: Path, mon
     monkeypatch.setattr("agent_r1_gateway.env.function_named", lambda name: lambda ep: all_of_them(Client(ep)))
 
     config = ProgramEnv.Config(function="a:b", workers=0, max_turns=30)
-    settings = RolloutSettings(
-        partial(ProgramEnv, config), tool_format=Hermes(), sampling=Sampling(max_new_tokens=8), max_retries=0
-    )
+    options: dict[str, Any] = {"sampling": Sampling(max_new_tokens=8), "max_retries": 0}
+    settings = RolloutSettings(partial(ProgramEnv, config), tool_format=Hermes(), **options)
     engine = TransformersEngine()
     collector = Collector(engine, ChatTokenizer.from_folder(noise), settings)
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from bad_tools import lookup
@@ -86,20 +85,14 @@ def assert_trained_as_sampled(result: RolloutResult, recorder: Recorder) -> None
         assert batch.ids[row][batch.action_mask[row]].tolist() == sampled
 
 
-def turns(trajectory: Trajectory, recorder: Recorder) -> list[Any]:
-    """Each turn with what was asked and answered in it."""
-    return list(zip(trajectory.turns, recorder.of(trajectory), strict=True))
-
-
 @BOTH_MODES
 def test_a_spelling_that_no_tokenizer_would_choose_is_kept(deterministic: bool) -> None:
     recorder = Recorder(Speller([call("lookup", name="Name0"), "<answer>Tavelo</answer>"]))
     result = Stage(recorder, [lookup()], deterministic=deterministic).play(questions(2), 2)
     for one in (trajectory for group in result.groups for trajectory in group.trajectories):
         assert one.answer == "Tavelo", "the spelled call must be read like any other"
-        assert [
-            TOKENIZER.encode(turn.text + "<|im_end|>") != list(made.ids) for turn, (_, made) in turns(one, recorder)
-        ]
+        sampled = [made.ids for _, made in recorder.of(one)]
+        assert [tuple(TOKENIZER.encode(turn.text + "<|im_end|>")) for turn in one.turns] != sampled
         assert len(one.segments) == 1
         assert_as_sampled(one, recorder)
     assert_trained_as_sampled(result, recorder)
@@ -178,9 +171,8 @@ def test_an_environment_that_begins_anew_opens_a_segment(deterministic: bool) ->
 def test_an_engine_that_saw_other_ids_ends_the_rollout_by_name(deterministic: bool) -> None:
     """The prompt survives re-encoding, the spelled action before turn 1 does not."""
     engine = ReadingAgain([call("lookup", name="Name0"), "<answer>Tavelo</answer>"])
-    with pytest.raises(
-        DriftError, match=r"^some/model: episode q0/0, turn 1, token \d+ \(id \d+, .*would see other ids"
-    ):
+    said = r"^some/model: episode q0/0, turn 1, token \d+ \(id \d+, .*would see other ids"
+    with pytest.raises(DriftError, match=said):
         Stage(engine, [lookup()], model="some/model", deterministic=deterministic).play(questions(1))
 
 
@@ -194,9 +186,7 @@ def test_an_engine_that_saw_other_ids_ends_the_rollout_by_name(deterministic: bo
         ("mask", -1, [1], 0, "an id that nobody sampled has action mask 1"),
     ],
 )
-def test_the_guard_names_model_turn_and_token(
-    what: str, offset: int, becomes: list[int], turn: int, sentence: str
-) -> None:
+def test_the_guard_names_model_turn_and_token(what, offset, becomes, turn, sentence):
     recorder = Recorder(Speller(["Let me see", "<answer>Tavelo</answer>"]))
     (one,) = Stage(recorder).play(questions(1)).groups[0].trajectories
     guard = DriftGuard("some/model", TOKENIZER)

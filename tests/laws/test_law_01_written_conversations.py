@@ -21,22 +21,8 @@ from contexts import make as make_context
 from gradients import relative_difference, update_gradients
 from stage import BOTH_MODES, TOKENIZER, Recorder, Right, Stage, call, questions
 
-from agent_r1_core import (
-    Engine,
-    Generation,
-    Group,
-    Markup,
-    Message,
-    Request,
-    RewardFn,
-    Task,
-    ToolCall,
-    ToolFormat,
-    Trajectory,
-    Turn,
-    tool,
-)
-from agent_r1_core.contracts.engine import context_digest
+from agent_r1_core import Group, Markup, Message, RewardFn, Task, ToolCall, ToolFormat, Trajectory, Turn, tool
+from agent_r1_core.contracts.engine import Engine, Generation, Request, context_digest
 from agent_r1_core.evaluation.keeping import Kept, keep_successes
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.rollout.examples import Examples
@@ -102,9 +88,7 @@ def tokens(one: Trajectory) -> list[tuple[list[int], list[int]]]:
 
 
 @pytest.mark.parametrize(("form", "said"), CASES)
-def test_a_kept_episode_is_the_same_when_it_is_played_from_its_file(
-    form: type[ToolFormat], said: list[str], tmp_path: Path
-) -> None:
+def test_a_kept_episode_is_the_same_when_it_is_played_from_its_file(form, said, tmp_path):
     own = stage(ScriptedPolicy(said, TOKENIZER), form())
     (task,) = questions(1)
     (one,) = (played := own.play([task])).trajectories
@@ -158,9 +142,8 @@ def test_what_no_text_can_show_is_left_out_with_a_sentence(ids: list[int]) -> No
     assert [one.reward for one in played.trajectories] == [1.0]
     kept = keep(own, played.groups, Hermes())
     assert (kept.lines, kept.successes) == ([], 1)
-    assert kept.left_out == [
-        "the policy wrote its text in other tokens than the tokenizer, or ended a turn otherwise than the template"
-    ]
+    why = "the policy wrote its text in other tokens than the tokenizer, or ended a turn otherwise than the template"
+    assert kept.left_out == [why]
 
 
 def test_what_is_kept_is_played_in_the_world_of_its_split_without_an_engine() -> None:
@@ -188,9 +171,8 @@ def test_failures_duplicates_and_more_than_wanted_of_a_task_are_not_kept(tmp_pat
         (f"q{number}.{place}", text) for number in range(2) for place, text in enumerate((ANSWER, f"Well, {ANSWER}"))
     ]
     assert (kept.successes, kept.left_out) == (8, [])
-    everything = own.run(
-        keep_successes(own.collector, own.play(questions(1), samples=5).groups, Hermes(), "train", 9, -1)
-    )
+    groups = own.play(questions(1), samples=5).groups
+    everything = own.run(keep_successes(own.collector, groups, Hermes(), "train", 9, -1))
     assert (everything.successes, len(everything.lines)) == (5, 4)
 
 
@@ -277,9 +259,8 @@ def test_examples_are_the_context_that_a_prompt_of_the_same_messages_is(form: To
         assert [message["role"] for message in one.turns[0].observation] == ["system", "user"]
         assert (one.examples, other.examples) == (2, 0)
     for algorithm in ("grpo", "ppo"):
-        (found,), (gradient,) = (
-            update_gradients(tiny_model(), make(algorithm), played.groups) for played in (ours, theirs)
-        )
+        both = (ours.groups, theirs.groups)
+        (found,), (gradient,) = (update_gradients(tiny_model(), make(algorithm), groups) for groups in both)
         assert gradient.norm() > 0
         assert relative_difference(found, gradient) < 1e-5
 
@@ -290,10 +271,8 @@ def test_no_example_asks_the_task_that_is_played(form: ToolFormat) -> None:
     own = shown(" where was\nNAME0 born? ", "Tavelo", "Tavelo")
     played = taught(policy(form), form, [own, FIRST, SECOND], most=2).play([first, second])
     texts = [TOKENIZER.decode(one.segments[0].ids) for one in played.trajectories]
-    assert [[name in text for name in ("NAME0", "Lodo", "Miru")] for text in texts] == [
-        [False, True, True],
-        [True, True, False],
-    ]
+    shown_in = [[name in text for name in ("NAME0", "Lodo", "Miru")] for text in texts]
+    assert shown_in == [[False, True, True], [True, True, False]]
     instructed = Task("s", [{"role": "system", "content": "Act."}, {"role": "user", "content": first.prompt}])
     (one,) = taught(policy(form), form, [own]).play([instructed]).trajectories
     assert one.examples == 0

@@ -45,16 +45,14 @@ def played() -> Group:
     model, group = tiny_model(), Group(make_task())
     for sample, ratios in enumerate(RATIOS):
         turns, told = [], []
-        for ids, segment in zip(
-            torch.randint(200, (2, 12), generator=torch.Generator().manual_seed(sample)), ratios, strict=True
-        ):
+        drawn = torch.randint(200, (2, 12), generator=torch.Generator().manual_seed(sample))
+        for ids, segment in zip(drawn, ratios, strict=True):
             table = torch.log_softmax(model(ids[None]).logits[0].double(), -1)
             own = torch.stack([table[at - 1, ids[at]] for at in SAMPLED]) - torch.tensor(segment).log()
             turns += [(ids[:5].tolist(), ids[5:7].tolist()), (ids[7:10].tolist(), ids[10:].tolist())]
             told += [own[:2].tolist(), own[2:].tolist()]
-        group.trajectories.append(
-            make_trajectory(turns, sample=sample, logprobs=told, reward=float(sample), new_segment_at=(2,))
-        )
+        about = {"sample": sample, "logprobs": told, "reward": float(sample)}
+        group.trajectories.append(make_trajectory(turns, **about, new_segment_at=(2,)))
     return group
 
 

@@ -22,7 +22,7 @@ from agent_r1_core.learning.policy import Policy
 from agent_r1_core.testing import make_request, make_task, make_trajectory, tiny_model, tiny_model_folder
 from agent_r1_core.trajectory import Group, Trajectory
 
-TURNS, SAMPLES = 3, 6
+TURNS = 3
 
 
 async def play(engine: Engine, sample: int, round_: int, temperature: float, common: int = 0) -> Trajectory:
@@ -45,9 +45,7 @@ async def play(engine: Engine, sample: int, round_: int, temperature: float, com
     return make_trajectory(pairs, task=make_task(), sample=sample, logprobs=logprobs, closing=(1, 2), reward=reward)
 
 
-async def rollout(
-    engine: Engine, round_: int, temperature: float, samples: int = SAMPLES, common: int = 0
-) -> list[Group]:
+async def rollout(engine: Engine, round_: int, temperature: float, samples: int = 6, common: int = 0) -> list[Group]:
     played = [play(engine, sample, round_, temperature, common) for sample in range(samples)]
     return [Group(make_task(), list(await asyncio.gather(*played)))]
 
@@ -129,9 +127,8 @@ def test_what_a_run_records_of_a_token_stands_at_that_token(folder: Path, contex
     """The learner's log-prob beside the engine's, in every segment, in the files of two steps. With several passes and
     mini-batches those are known that were computed before the policy moved."""
     changed = {"training__epochs": parts, "training__minibatches": parts, "training__lr": 0.05}
-    run = run_once(
-        folder, f"{context}-{parts}", 2, **rewritten(context), **changed, training__skip_without_gradient="false"
-    )
+    changed |= {"training__skip_without_gradient": "false", **rewritten(context)}
+    run = run_once(folder, f"{context}-{parts}", 2, **changed)
     for step in (1, 2):
         told, segments = 0, []
         for one, numbers in zip(run.read_trajectories(step), run.read_token_numbers(step), strict=True):

@@ -85,9 +85,7 @@ def test_no_reward_is_lost_and_none_stands_outside_the_action_mask() -> None:
     ("budget", "said", "expected"),
     [({"max_turns": 2}, "yes", 1.0), ({"max_turns": 1}, "yes", 0.0), ({"max_tokens": 70}, "yes " * 99, 0.0)],
 )
-def test_who_runs_out_of_budget_is_scored_as_one_who_gave_no_answer(
-    budget: dict[str, int], said: str, expected: float
-) -> None:
+def test_who_runs_out_of_budget_is_scored_as_one_who_gave_no_answer(budget, said, expected):
     """The world answers the first action, and is content with the second."""
     paid, config = Step(SEEN, reward=0.25), EnvConfig(**budget)
     env = {"make_env": lambda services: World(config, services, lambda: paid)}
@@ -103,10 +101,8 @@ def test_who_runs_out_of_budget_is_scored_as_one_who_gave_no_answer(
 @pytest.mark.parametrize("name", REWARDED)
 def test_the_outcome_moves_the_gradient_though_a_tool_had_the_last_word(name: str) -> None:
     def groups(rewards: tuple[float, float]) -> list[Group]:
-        made = [
-            make_trajectory((((1, 2), (token,)),), sample=i, closing=(7, 8), reward=rewards[i])
-            for i, token in enumerate((5, 6))
-        ]
+        each = [{"sample": sample, "closing": (7, 8), "reward": reward} for sample, reward in enumerate(rewards)]
+        made = [make_trajectory((((1, 2), (5 + one["sample"],)),), **one) for one in each]
         return [Group(make_task(), made, baseline=make_trajectory(reward=0.5, baseline=True))]
 
     better, worse = (update_gradients(tiny_model(), ALGORITHMS[name], groups(r))[0] for r in ((1.0, 0.0), (0.0, 1.0)))

@@ -45,13 +45,9 @@ def last_tokens(batch: Batch, row: int) -> list[int]:
 
 @pytest.mark.parametrize("isolation", ["thread", "process"])
 def test_a_tools_reward_stands_on_the_last_action_token_of_its_turn(isolation: str) -> None:
-    stage = Stage(
-        ScriptedPolicy([CALL + CALL, "hm", CALL]),
-        [PaidLookup()],
-        env={"max_turns": 3},
-        isolation={"lookup": isolation},
-        tool_rewards={"lookup": ToolReward(0.25)},
-    )
+    options: dict[str, Any] = {"isolation": {"lookup": isolation}, "tool_rewards": {"lookup": ToolReward(0.25)}}
+    policy = ScriptedPolicy([CALL + CALL, "hm", CALL])
+    stage = Stage(policy, [PaidLookup()], env={"max_turns": 3}, **options)
     groups = stage.play(questions(1)).groups
     (one,) = groups[0].trajectories
     assert [turn.rewards for turn in one.turns] == [{"env": 0.0, "lookup": paid} for paid in (2.0, 0.0, 1.0)]

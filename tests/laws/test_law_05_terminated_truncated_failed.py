@@ -68,9 +68,7 @@ def stage(make_env: Callable[[EnvServices], ToolEnv], **settings: Any) -> Stage:
 
 @BOTH_MODES
 @pytest.mark.parametrize(("budget", "reason"), [({"max_turns": 3}, "max_turns"), ({"max_tokens": 150}, "max_tokens")])
-def test_a_goal_a_clock_and_a_budget_end_an_episode_in_three_ways(
-    budget: dict[str, int], reason: str, deterministic: bool
-) -> None:
+def test_a_goal_a_clock_and_a_budget_end_an_episode_in_three_ways(budget, reason, deterministic):
     result = stage(world(**budget), deterministic=deterministic).play(questions(3))
     reached, cut, spent = (group.trajectories[0] for group in result.groups)
     assert (reached.status, reached.reason, reached.bootstrap) == (EndStatus.TERMINATED, "answer", False)
@@ -209,9 +207,8 @@ def test_a_broken_attempt_leaves_no_ids_behind() -> None:
     own.collector.engine = recorder
     (one,) = own.play(questions(1)).groups[0].trajectories
     assert len(recorder.heard) == 2
-    assert [made.ids for _, made in recorder.of(one)] == [
-        tuple(one.segments[0].ids[turn.start : turn.stop]) for turn in one.turns
-    ]
+    kept = [tuple(one.segments[0].ids[turn.start : turn.stop]) for turn in one.turns]
+    assert [made.ids for _, made in recorder.of(one)] == kept
 
 
 @pytest.mark.parametrize("name", list(ALGORITHMS))

@@ -33,31 +33,21 @@ def rollout() -> list[Group]:
     flat = Group(make_task("flat"), [make_trajectory((((1, 2), (3 + i, 4)),), sample=i, reward=1.0) for i in range(3)])
     lone = Group(make_task("lone"), [make_trajectory((((9, 8), (7,)),), reward=0.3)])
     cut = Group(make_task("cut"), [make_trajectory(sample=i, reward=float(i), bootstrap=i == 1) for i in range(2)])
-    return [
-        random_group(1, 4, closing=(1, 2, 3)),
-        flat,
-        random_group(2, 3, turns=3, new_segment_at=(1, 2)),
-        lone,
-        cut,
-        random_group(3, 2, longest=30),
-    ]
+    first, second = random_group(1, 4, closing=(1, 2, 3)), random_group(2, 3, turns=3, new_segment_at=(1, 2))
+    return [first, flat, second, lone, cut, random_group(3, 2, longest=30)]
 
 
 def branching() -> list[Group]:
     """Two groups under equal prompts: actions part early, late, or not at all; segments extend one another."""
     prompt, answer = (20, 21, 22, 23), (30, 31, 32)
     ways = [((5, 6), (7, 8)), ((5, 6), (7, 9)), ((5, 6), (7, 8, 4)), ((3,), (7, 8)), ((5, 6), (7, 8))]
-    plain = [((prompt, first), (answer, second)) for first, second in ways]
-    extended = [((prompt, first), ((*prompt, *first, *answer), second)) for first, second in ways]
-    greedy = make_trajectory(reward=0.4, baseline=True)
-    return [
-        Group(make_task("plain"), [_rewarded(index, turns) for index, turns in enumerate(plain)], greedy),
-        Group(
-            make_task("extended"),
-            [_rewarded(i, turns, new_segment_at=(1,)) for i, turns in enumerate(extended)],
-            greedy,
-        ),
+    plain = [_rewarded(i, ((prompt, first), (answer, second))) for i, (first, second) in enumerate(ways)]
+    extended = [
+        _rewarded(i, ((prompt, first), ((*prompt, *first, *answer), second)), new_segment_at=(1,))
+        for i, (first, second) in enumerate(ways)
     ]
+    greedy = make_trajectory(reward=0.4, baseline=True)
+    return [Group(make_task("plain"), plain, greedy), Group(make_task("extended"), extended, greedy)]
 
 
 def _rewarded(sample: int, turns: Any, **more: Any) -> Trajectory:
@@ -151,10 +141,8 @@ def test_old_log_probs_from_an_engine_that_agrees_leave_it_alone(name: str) -> N
 
 
 def test_a_mini_batch_has_its_own_normaliser_whatever_is_skipped() -> None:
-    cuts = [
-        update_gradients(tiny_model(), GRPO(), rollout(), minibatches=3, skip_without_gradient=skip)
-        for skip in (True, False)
-    ]
+    model, skips = tiny_model(), ({"minibatches": 3, "skip_without_gradient": skip} for skip in (True, False))
+    cuts = [update_gradients(model, GRPO(), rollout(), **settings) for settings in skips]
     assert len(cuts[0]) == 3
     for skipped, kept in zip(*cuts, strict=True):
         assert (skipped - kept).norm() <= BOUND * kept.norm()
@@ -179,9 +167,7 @@ def test_an_author_who_forgets_the_bonus_gets_it_on_every_trajectory_too() -> No
 @pytest.mark.gpu
 @pytest.mark.parametrize("one_kernel", [True, False])
 @every_algorithm
-def test_a_gpu_computes_the_gradient_of_the_cpu(
-    name: str, one_kernel: bool, gpu: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpu_computes_the_gradient_of_the_cpu(name, one_kernel, gpu, monkeypatch):
     """With one attention kernel for a whole tree, and with one for each span, in float32."""
     if not one_kernel:
         monkeypatch.setattr(decoder, "_one_kernel", lambda own: None)

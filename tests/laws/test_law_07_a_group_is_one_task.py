@@ -56,14 +56,13 @@ def test_the_same_rewards_in_another_order_are_no_spread(algorithm: Algorithm) -
     """Nor are .1 and .2 in place of .3, or what should cancel: of both only rounding is left."""
     orders = [(0.1, 0.7, -0.3), (-0.3, 0.1, 0.7), (0.7, -0.3, 0.1), (0.3, 0.1, 0.1), (0.2, 0.3, 0.0)]
     for outcome in (0.0, -0.5, 1000.1):
-        same = [
-            make_trajectory([((1,), (2,))] * 3, sample=k, turn_rewards=order, reward=outcome)
-            for k, order in enumerate(orders)
-        ]
-        found = advantages(algorithm, Group(make_task("same"), same), group_of("pair", 0.0, 1.0))
+        same, turns = Group(make_task("same"), []), [((1,), (2,))] * 3
+        for k, order in enumerate(orders):
+            same.trajectories.append(make_trajectory(turns, sample=k, turn_rewards=order, reward=outcome))
+        found = advantages(algorithm, same, group_of("pair", 0.0, 1.0))
         assert found[:5] == [0.0] * 5
         assert found[5] < 0 < found[6]
-        assert kept_groups([Group(make_task("same"), same)], AlgorithmConfig(filter="zero_spread")) == []
+        assert kept_groups([same], AlgorithmConfig(filter="zero_spread")) == []
 
 
 @pytest.mark.parametrize("name", [name for name in COMPARING if name not in WHITENED])
@@ -91,19 +90,13 @@ def group_in_states(task: str, *played: tuple[str | None, float]) -> Group:
     return Group(make_task(task), made)
 
 
-def step_advantages(*groups: Group) -> list[float]:
-    """GiGPO's A_step of each trajectory's second turn."""
-    batch = Batch.from_groups(groups)
-    both = [make({"name": "gigpo", "omega": omega}).advantages(batch).advantages for omega in (1.0, 0.0)]
-    return (both[0] - both[1])[:, 5].tolist()
-
-
 def test_a_group_of_actions_is_one_state_of_one_group() -> None:
     """Actions compare only within a group and a state; alone, without spread or without a name they tell nothing."""
-    steps = step_advantages(
-        group_in_states("a", ("x", 1.0), ("x", 0.0), ("alone", 1.0), (None, 0.0), (None, 1.0)),
-        group_in_states("b", ("x", 5.0), ("flat", 0.3), ("flat", 0.3), ("flat", 0.3)),
-    )
+    first = group_in_states("a", ("x", 1.0), ("x", 0.0), ("alone", 1.0), (None, 0.0), (None, 1.0))
+    second = group_in_states("b", ("x", 5.0), ("flat", 0.3), ("flat", 0.3), ("flat", 0.3))
+    batch = Batch.from_groups([first, second])
+    both = [make({"name": "gigpo", "omega": omega}).advantages(batch).advantages for omega in (1.0, 0.0)]
+    steps = (both[0] - both[1])[:, 5].tolist()  # GiGPO's A_step of each trajectory's second turn
     assert steps[0] > 0 > steps[1]
     assert steps[2:] == [0.0] * 7
 

@@ -11,7 +11,6 @@ from agent_r1_grpo.grpo import GRPO
 from stage import BOTH_MODES, TOKENIZER, Recorder, Stage, questions
 
 from agent_r1_core import Action, Observation, Outcome, Step, Task, ToolEnv
-from agent_r1_core.contracts.engine import Engine
 from agent_r1_core.contracts.env import EnvConfig
 from agent_r1_core.evaluation.evaluator import Prepared, evaluate_tasks
 from agent_r1_core.learning.batch import Batch
@@ -40,12 +39,8 @@ class Duel(ToolEnv):
         if turns < 2 * self.config.rounds:
             return Step(self._to(SECOND if turns == 1 else f"They said {action.text}."), info={"mover": mover})
         margin = sum(self.said[0::2]) - sum(self.said[1::2])
-        return Step(
-            reward=-margin,
-            terminated=True,
-            success=margin < 0,
-            others={0: Outcome(margin, margin > 0, {"margin": margin})},
-        )
+        others = {0: Outcome(margin, margin > 0, {"margin": margin})}
+        return Step(reward=-margin, terminated=True, success=margin < 0, others=others)
 
     def _to(self, text: str) -> Observation:
         player = len(self.said) % 2
@@ -58,9 +53,7 @@ def numbers(cue: Cue) -> str:
     return str(10 + cue.request.seed % 80)
 
 
-def stage(
-    engine: Engine | None = None, frozen: Engine | None = None, duel: type[Duel] = Duel, config: Any = None, **more: Any
-) -> Stage:
+def stage(engine: Any = None, frozen: Any = None, duel: type[Duel] = Duel, config: Any = None, **more: Any) -> Stage:
     options = Duel.Config(frozen=frozen is not None, **(config or {}))
     recorder = Recorder(engine or ScriptedPolicy(numbers))
     own = Stage(recorder, make_env=lambda services: duel(options, services), tool_format=None, **more)
@@ -76,9 +69,8 @@ def said(trajectory: Trajectory) -> list[int]:
 def test_each_player_is_trained_on_the_very_ids_that_were_sampled_for_it(deterministic: bool) -> None:
     own = stage(deterministic=deterministic)
     result = own.play(questions(3), samples=2)
-    assert [(group.task.id, group.player) for group in result.groups] == [
-        (f"q{task}", player) for task in range(3) for player in range(2)
-    ]
+    expected = [(f"q{task}", player) for task in range(3) for player in range(2)]
+    assert [(group.task.id, group.player) for group in result.groups] == expected
     batch = Batch.from_groups(result.groups)
     for row, trajectory in enumerate(batch.trajectories):
         heard = own.engine.of(trajectory)
@@ -183,7 +175,6 @@ def test_files_keep_the_players_apart(tmp_path: Any) -> None:
     result = stage().play(questions(2), samples=2)
     write_trajectories(tmp_path / "a.parquet", 1, result.trajectories)
     read = read_trajectories(tmp_path / "a.parquet")
-    assert [(one.id, one.player, said(one)) for one in read] == [
-        (one.id, one.player, said(one)) for one in result.trajectories
-    ]
+    told, own = ([(one.id, one.player, said(one)) for one in each] for each in (read, result.trajectories))
+    assert told == own
     assert len({one.id for one in read}) == 8

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import gguf
 import pytest
@@ -57,9 +54,7 @@ def test_an_override_that_nothing_would_follow_is_an_error(override: str, senten
     ],
     ids=["tensor_without_a_place", "scaling_of_positions", "unknown_rule_of_cutting_text"],
 )
-def test_what_transformers_passes_over_in_a_gguf_is_an_error(
-    change: Callable[[Any], Any], rule: str, sentence: str, tmp_path: Path
-) -> None:
+def test_what_transformers_passes_over_in_a_gguf_is_an_error(change, rule, sentence, tmp_path):
     """Llama 3 scales its positions with a tensor of its own; without it the model would read short texts alone."""
     file = write_gguf(tmp_path / "tiny.gguf", tiny_llama(), change, rule=rule)
     with pytest.raises(ModelError, match=sentence):

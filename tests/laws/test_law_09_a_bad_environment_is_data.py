@@ -9,23 +9,13 @@ from typing import Any
 
 import bad_tools
 import pytest
-from bad_tools import PATIENCE, RELEASE, stubborn
+from bad_tools import PATIENCE, RELEASE, SlowText, stubborn
 from stage import BOTH_MODES, Stage, questions
-from test_law_09_values_become_plain import (
-    IMPATIENT,
-    PATIENT,
-    AsyncWorld,
-    SlowText,
-    World,
-    end,
-    raising,
-    sly_reward,
-    why_dropped,
-)
+from test_law_09_values_become_plain import IMPATIENT, PATIENT, AsyncWorld, World, end, raising, sly_reward, why_dropped
 
 from agent_r1_core import DeclaredScore, Observation, ScoreFn, Step
 from agent_r1_core.errors import UnknownComponent
-from agent_r1_core.evaluation.evaluator import Evaluation, Prepared, evaluate_tasks
+from agent_r1_core.evaluation.evaluator import Prepared, evaluate_tasks
 from agent_r1_core.plugins import PluginStatus, Registry
 from agent_r1_core.rollout import Measurer
 from agent_r1_core.testing import ScriptedPolicy
@@ -47,9 +37,7 @@ def test_text_that_no_file_can_hold_is_replaced_in_trajectories() -> None:
 @BOTH_MODES
 @pytest.mark.parametrize("made", [World, AsyncWorld])
 @pytest.mark.parametrize("kind", list(bad_tools.ERRORS))
-def test_whatever_an_environment_raises_fails_its_own_episode(
-    made: type[World], kind: str, deterministic: bool
-) -> None:
+def test_whatever_an_environment_raises_fails_its_own_episode(made, kind, deterministic):
     reason = why_dropped(bad_tools.failing(kind), made, deterministic=deterministic)
     assert kind in reason or "cancelled itself" in reason
 
@@ -101,16 +89,11 @@ class AsyncBad(Bad):
         return await value if hasattr(value, "__await__") else value
 
 
-def evaluate(score: ScoreFn, timeout: float) -> Evaluation:
-    """An evaluation of three tasks, with a good score beside this one."""
+def why_lacking(score: ScoreFn, timeout: float = PATIENCE) -> str:
+    """Why q0, and no other episode, lacks the score in an evaluation of three tasks; it has the good one beside it."""
     stage = Stage(ScriptedPolicy(["go"]), make_env=lambda services: World(PATIENT, services, end), max_retries=0)
     measurer = Measurer(dict.fromkeys((score, Good()), timeout))
-    return stage.run(evaluate_tasks(stage.collector.collect, Prepared(questions(3)), scores=measurer))
-
-
-def why_lacking(score: ScoreFn, timeout: float = PATIENCE) -> str:
-    """Why q0, and no other episode, lacks the score; it has all others."""
-    found = evaluate(score, timeout)
+    found = stage.run(evaluate_tasks(stage.collector.collect, Prepared(questions(3)), scores=measurer))
     lacking, *others = (one.scores for one in found.episodes)
     assert lacking == {"good": 0.5}
     assert others == [{"bad": 0.5, "good": 0.5}] * 2
@@ -154,14 +137,11 @@ def test_what_is_no_score_is_none(made: type[Bad], bad: Callable[[], Any], sente
     assert sentence in why_lacking(made(bad))
 
 
+BAD_HOOK = "@hookimpl\ndef register_tools():\n    raise KeyError('index')\n"
 BROKEN_PLUGINS = {
-    "raises": "raise RuntimeError('no licence')",
-    "leaves": "raise SystemExit(3)",
+    **{"raises": "raise RuntimeError('no licence')", "leaves": "raise SystemExit(3)"},
     "not_python": "def register_tools(:",
-    "bad_hook": (
-        "from agent_r1_core import hookimpl\nAGENT_R1_PLUGIN_API = 1\n\n"
-        "@hookimpl\ndef register_tools():\n    raise KeyError('index')\n"
-    ),
+    "bad_hook": f"from agent_r1_core import hookimpl\nAGENT_R1_PLUGIN_API = 1\n\n{BAD_HOOK}",
 }
 
 
@@ -179,9 +159,7 @@ def test_broken_plugins_are_reported_and_the_others_work(tmp_path: Path) -> None
         registry.find("tool", "licensed_search")
 
 
-def test_an_installed_plugin_that_nobody_uses_neither_runs_nor_takes_a_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_installed_plugin_that_nobody_uses_neither_runs_nor_takes_a_name(tmp_path, monkeypatch):
     info = tmp_path / "aaa_rewards-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: aaa-rewards\nVersion: 1.0\n")
@@ -194,7 +172,5 @@ def test_an_installed_plugin_that_nobody_uses_neither_runs_nor_takes_a_name(
     registry = Registry.discover()
     assert registry.plugin_of(registry.find("reward", "exact_match")).distribution == "agent-r1"
     assert not [module for module in ran if module.startswith("aaa_")]
-    assert {plugin.status for plugin in registry.plugins if plugin.distribution == "aaa-rewards"} == {
-        PluginStatus.CONFLICTING,
-        PluginStatus.FAILED,
-    }
+    statuses = {plugin.status for plugin in registry.plugins if plugin.distribution == "aaa-rewards"}
+    assert statuses == {PluginStatus.CONFLICTING, PluginStatus.FAILED}

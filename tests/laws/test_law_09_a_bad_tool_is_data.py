@@ -38,8 +38,6 @@ FOR_EVER = 3 * bad_tools.PATIENCE
 ROOMY = {"max_turns": 9, "max_tokens": 9000}
 pytestmark = pytest.mark.usefixtures("released")
 ISOLATION = pytest.mark.parametrize("isolation", ["thread", "process"])
-
-
 CIRCLE = "more than 100 values within one another; return less, and nothing in a circle."
 
 
@@ -98,16 +96,13 @@ def test_a_gigantic_answer_is_clipped(kind: str, isolation: str) -> None:
 @pytest.mark.parametrize(
     ("tool", "how", "text"),
     [
-        ("fail", "ValueError", "Error: fail failed with ValueError."),
-        ("fail", "SystemExit", "Error: fail failed with SystemExit."),
-        ("fail", "Rude", "Error: fail failed with Rude."),
-        ("fail", "Mute", "Error: fail failed with Mute."),
+        *(("fail", name, f"Error: fail failed with {name}.") for name in ("ValueError", "SystemExit", "Rude", "Mute")),
         ("Picky", "leaves when validated", "Error: picky failed with SystemExit: 3."),
         ("answer", "bytes", "ok \ufffd\ufffd\x00"),
         ("answer", "surrogate", "ok ?"),
         ("answer", "nothing", "(no result)"),
-        ("answer", "unprintable", "Error: answer failed with ValueError: no words."),
         ("answer", "circle", f"Error: answer returned {CIRCLE}"),
+        ("answer", "unprintable", "Error: answer failed with ValueError: no words."),
     ],
 )
 def test_what_is_no_text_becomes_one(tool: str, how: str, text: str, isolation: str) -> None:
@@ -161,9 +156,7 @@ def test_a_hung_tool_costs_nobody_elses_time(tool: str, arguments: dict[str, str
         ("loop", {"MOST_LOOPS": 1, "LOOP_SECONDS": 0.05}, r"\d calls still compute in threads"),
     ],
 )
-def test_too_many_hung_threads_end_the_rollout_with_advice(
-    tool: str, bounds: dict[str, float], sentence: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_hung_threads_end_the_rollout_with_advice(tool, bounds, sentence, monkeypatch):
     for name, value in {**bounds, "LEFT_SECONDS": 0.3}.items():
         monkeypatch.setattr(threads, name, value)
     policy = ScriptedPolicy([*[call(tool)] * 8, "<answer>x</answer>"])
@@ -257,12 +250,9 @@ def test_no_isolated_call_gets_the_answer_of_another(trick: str) -> None:
         name = f"{cue.request.episode} {cue.turn}"
         return call("echo", name=name, trick=trick) if cue.turn < 3 else "<answer>x</answer>"
 
-    stage = Stage(
-        ScriptedPolicy(script), tools("echo"), isolation={"echo": "process"}, max_episodes=1, env={"max_turns": 4}
-    )
-    result = stage.play(questions(2))
-    for group in result.groups:
-        (one,) = group.trajectories
+    options: dict[str, Any] = {"isolation": {"echo": "process"}, "max_episodes": 1, "env": {"max_turns": 4}}
+    result = Stage(ScriptedPolicy(script), tools("echo"), **options).play(questions(2))
+    for one in result.trajectories:
         for turn in range(3):
             answer = one.turns[turn + 1].observation[0]["content"]
             own = f"{ROUND}/{one.task.id}/0/1 {turn}"
@@ -345,10 +335,9 @@ def test_the_pool_is_as_wide_as_the_concurrency() -> None:
 def test_hung_threads_are_replaced_and_counted() -> None:
     """More calls hang, one after the other, than the pool is wide; the next call finds a thread all the same."""
     turns = 6
-    policy = ScriptedPolicy(
-        [*["\n".join([call("hang")] * 4)] * turns, call("lookup", name="Karimo"), "<answer>x</answer>"]
-    )
-    stage = Stage(policy, tools("hang"), timeouts={"hang": 0.02, "lookup": FOR_EVER}, max_episodes=1, env=ROOMY)
+    script = [*["\n".join([call("hang")] * 4)] * turns, call("lookup", name="Karimo"), "<answer>x</answer>"]
+    options: dict[str, Any] = {"timeouts": {"hang": 0.02, "lookup": FOR_EVER}, "max_episodes": 1, "env": ROOMY}
+    stage = Stage(ScriptedPolicy(script), tools("hang"), **options)
     result = stage.play(questions(1), on_episode=lambda _: RELEASE.set())
     (one,) = result.groups[0].trajectories
     assert one.turns[turns + 1].observation[0]["content"] == "Karimo was born in Tavelo."
@@ -372,15 +361,11 @@ def test_hung_threads_do_not_delay_the_exit(warm: Path) -> None:
 def test_a_tool_that_keeps_the_interpreter_is_killed_at_its_deadline(how: str, tmp_path: Path) -> None:
     """No thread of its process runs while it spins, so only a process of its own can be stopped."""
     file, seconds = tmp_path / "pid", 0.25
+    policy = one_bad_call(call("spin", how=how, pid_file=str(file)))
+    options: dict[str, Any] = {"sampling": Sampling(max_new_tokens=300), "isolation": {"spin": "process"}}
     while not file.exists() or not file.read_text():  # on a busy machine the call may be given up before it is there
         seconds *= 2
-        stage = Stage(
-            one_bad_call(call("spin", how=how, pid_file=str(file))),
-            tools("spin"),
-            timeouts={"spin": seconds},
-            isolation={"spin": "process"},
-            sampling=Sampling(max_new_tokens=300),
-        )
+        stage = Stage(policy, tools("spin"), timeouts={"spin": seconds}, **options)
         result = stage.play(questions(3))
     first, _ = alone(result)
     assert seen(first) == f"Error: spin did not answer within {seconds:g} seconds."
@@ -410,14 +395,8 @@ def test_a_tool_releases_every_episode_that_called_it_once(deterministic: bool) 
             raise ValueError("no words")
         return "<answer>Tavelo</answer>" if cue.turn else first[task]
 
-    stage = Stage(
-        ScriptedPolicy(script),
-        [hold, bad_tools.lookup()],
-        timeouts={"hold": 0.5},
-        deterministic=deterministic,
-        max_retries=1,
-        max_episodes=1,
-    )
+    options: dict[str, Any] = {"timeouts": {"hold": 0.5}, "max_retries": 1, "max_episodes": 1}
+    stage = Stage(ScriptedPolicy(script), [hold, bad_tools.lookup()], deterministic=deterministic, **options)
 
     async def play() -> RolloutResult:
         result = await stage.collector.collect(RolloutRequest(questions(6), 1, ROUND))

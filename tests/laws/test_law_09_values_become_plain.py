@@ -124,18 +124,11 @@ def config_for(sentence: str) -> EnvConfig:
 
 
 def play(
-    bad: Callable[[], Any],
-    made: type[World] = World,
-    samples: int = 1,
-    config: EnvConfig = PATIENT,
-    **settings: Any,
+    bad: Callable[[], Any], made: type[World] = World, samples: int = 1, config: EnvConfig = PATIENT, **settings: Any
 ) -> RolloutResult:
     """Episodes of three tasks, of which those of q0 meet `bad`; the others are answered."""
-    stage = Stage(
-        ScriptedPolicy(["go"]),
-        make_env=lambda services: made(config, services, bad),
-        **{"max_retries": 0, "make_timeout": config.timeout} | settings,
-    )
+    given = {"max_retries": 0, "make_timeout": config.timeout} | settings
+    stage = Stage(ScriptedPolicy(["go"]), make_env=lambda services: made(config, services, bad), **given)
     result = stage.play(questions(3), samples)
     assert {"q1", "q2"} <= {group.task.id for group in result.groups}
     assert all(one.answer == "Tavelo" for one in result.trajectories)
@@ -201,10 +194,7 @@ BAD_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
     "slow error": (fail_slowly, "took longer than 0.8 seconds"),
     "call without a name": (lambda: Step(SEEN, calls=[CallRecord(1)]), "gave a call (1, {})"),  # type: ignore[arg-type]
     "reward beyond floats": (lambda: Step(SEEN, reward=10**400), "gave the reward '1000"),
-    "reward beyond use": (
-        lambda: Step(SEEN, reward=1e308),
-        "gave the reward 1e+308; use a number from -1e+18 to 1e+18",
-    ),
+    "reward beyond use": (lambda: Step(SEEN, reward=1e308), "gave the reward 1e+308; use a number from -1e+18 to 1"),
     **{
         f"text raises {error.__name__}": (lambda error=error: Step(SEEN, reward=raising(error)), error.__name__)
         for error in (ValueError, KeyboardInterrupt, asyncio.CancelledError, SystemExit, GeneratorExit)
@@ -264,9 +254,7 @@ def test_no_number_of_an_environment_ends_the_rollout() -> None:
         ("stop_strings", lambda *_: "</tool>", "gave the stop strings '</tool>'; use a tuple of texts"),
     ],
 )
-def test_what_is_asked_before_the_first_action_costs_its_own_episode(
-    method: str, bad: Callable[..., Any], sentence: str
-) -> None:
+def test_what_is_asked_before_the_first_action_costs_its_own_episode(method, bad, sentence):
     made: list[World] = []
 
     class Late(World):
@@ -284,24 +272,19 @@ def test_what_is_asked_before_the_first_action_costs_its_own_episode(
 @pytest.mark.parametrize(
     ("chosen", "sentence"),
     [
-        (lambda history: repeat({}), "returned repeat; return messages or a SummaryRequest"),
-        (lambda history: [*history.messages, {"role": "user", "content": SlowText()}], "took longer than 0.8 seconds"),
-        (
-            lambda history: [*history.messages, {"role": "user", "x": raising(KeyboardInterrupt)}],
-            "KeyboardInterrupt was raised",
-        ),
+        (lambda told: repeat({}), "returned repeat; return messages or a SummaryRequest"),
+        (lambda told: [*told, {"role": "user", "content": SlowText()}], "took longer than 0.8 seconds"),
+        (lambda told: [*told, {"role": "user", "x": raising(KeyboardInterrupt)}], "KeyboardInterrupt was raised"),
     ],
 )
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_context_strategy_costs_its_own_episode(
-    chosen: Callable[[Any], Any], sentence: str, asynchronous: bool
-) -> None:
+def test_a_context_strategy_costs_its_own_episode(chosen, sentence: str, asynchronous: bool) -> None:
     class Sly(ContextStrategy):
         def next_context(self, history: Any) -> Any:
-            return self.later(history) if asynchronous else chosen(history)
+            return self.later(history) if asynchronous else chosen(history.messages)
 
         async def later(self, history: Any) -> Any:
-            return chosen(history)
+            return chosen(history.messages)
 
     assert sentence in why_dropped(lambda: Step(SEEN), context=Sly(), config=config_for(sentence))
 
@@ -311,10 +294,7 @@ def test_a_context_strategy_costs_its_own_episode(
     [
         (10**400, "reward sly of episode q0/0 is '1000"),
         (raising(KeyboardInterrupt), "reward sly of episode q0/0 failed with RuntimeError: KeyboardInterrupt"),
-        (
-            SlowText(),
-            "reward sly of episode q0/0 took longer than 0.8 seconds; make it faster, or raise its timeout",
-        ),
+        (SlowText(), "reward sly of episode q0/0 took longer than 0.8 seconds; make it faster, or raise its timeout"),
     ],
 )
 @pytest.mark.parametrize("asynchronous", [False, True])

@@ -178,9 +178,7 @@ class Overtaken(Notes):
         write_state(*args)
 
 
-def test_a_checkpoint_that_training_has_overtaken_holds_its_own_step(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_that_training_has_overtaken_holds_its_own_step(folder, monkeypatch):
     options = BUNDLED | {"algorithm": "ppo", "checkpoint": "{every: 1, keep: 9, best: null}"}
     whole = run_once(folder, "prompt", 2, **options)
     overtaken = Overtaken(2)
@@ -207,9 +205,7 @@ def held_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("held_back")
-def test_an_evaluation_that_is_there_has_the_episodes_that_it_names(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_evaluation_that_is_there_has_the_episodes_that_it_names(folder, monkeypatch):
     write, there = Run.write_evaluation, list[bool]()
 
     def counted(self: Run, name: str, *given: Any) -> Path:
@@ -268,9 +264,7 @@ def flip_a_byte(file: Path) -> None:
     file.write_bytes(content)
 
 
-def test_flipped_bytes_in_a_checkpoint_are_seen_and_the_one_before_it_serves(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flipped_bytes_in_a_checkpoint_are_seen_and_the_one_before_it_serves(folder, monkeypatch):
     options = {"checkpoint": "{every: 1, keep: 3, best: null}"}
     whole = run_once(folder, "unhurt", 3, **options)
     hurt = run_once(folder, "hurt", 3, **options)

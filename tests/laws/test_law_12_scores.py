@@ -46,12 +46,11 @@ def played(answers: Mapping[str, str | None]) -> list[EpisodeRecord]:
 @pytest.fixture
 def result() -> EvaluationResult:
     """200 tasks: 77 answered exactly, 40 with more words around the answer, 83 not at all; one episode failed."""
-    answers = ["The Rome!"] * 77 + ["It is Rome"] * 40 + [None] * 83
-    played = [make_trajectory(task=make_task("lost"), status=EndStatus.FAILED, answer="Rome")]
-    for index, answer in enumerate(answers):
-        task = make_task(f"task-{index}", "Where?", ("Rome",))
-        played.append(make_trajectory(task=task, answer=answer, rewards={"shaped": index / 200}))
-    return report([EpisodeRecord.of(one) for one in played], sampling=SAMPLING)
+    episodes = [make_trajectory(task=make_task("lost"), status=EndStatus.FAILED, answer="Rome")]
+    for index, answer in enumerate(["The Rome!"] * 77 + ["It is Rome"] * 40 + [None] * 83):
+        task, rewards = make_task(f"task-{index}", "Where?", ("Rome",)), {"shaped": index / 200}
+        episodes.append(make_trajectory(task=task, answer=answer, rewards=rewards))
+    return report([EpisodeRecord.of(one) for one in episodes], sampling=SAMPLING)
 
 
 def test_exact_match_is_the_official_one_and_substring_match_bears_its_own_name(result: EvaluationResult) -> None:
@@ -119,13 +118,12 @@ def test_the_same_questions_are_held_against_each_other_in_whatever_order_they_s
     assert compared(right, backwards).p == 1.0
 
 
-def test_failed_episodes_are_stated_and_neither_help_nor_harm(result: EvaluationResult) -> None:
+def test_failed_episodes_are_stated_and_neither_help_nor_harm_and_the_file_of_an_evaluation_says_it_all(
+    result: EvaluationResult, tmp_path: Path
+) -> None:
     assert result.n == 200
     assert result.statuses == {"terminated": 200, "failed": 1}
     assert "failed and not scored: 1" in result.sentence()
-
-
-def test_the_file_of_an_evaluation_says_all_of_it(result: EvaluationResult, tmp_path: Path) -> None:
     with Run.create(tmp_path, "run", {}, []) as run:
         path = run.write_evaluation("final", result.to_json(), step=30)
     data = json.loads(path.read_text())
@@ -172,9 +170,8 @@ def test_the_best_of_several_checkpoints_on_these_very_tasks_is_called_so(tmp_pa
             run.checkpoints.save(step, lambda folder: None, metric="eval/dev/exact_match", value=1 / step)
     source = ModelSource(run.policy().folder, "run", run.path, run.policy())
     one, two, three = map(asked, "abc")
-    assert source.chosen_among([one, two]) == [
-        "the checkpoint was chosen among 3 on this very set: the scores are likely too high"
-    ]
+    said = "the checkpoint was chosen among 3 on this very set: the scores are likely too high"
+    assert source.chosen_among([one, two]) == [said]
     assert "on 1 of these 2 tasks" in source.chosen_among([one, three])[0]
     assert source.chosen_among([three]) == []
 

@@ -68,9 +68,7 @@ def test_a_run_with_a_link_that_leads_out_is_not_resumed(run: Path, thesis: Path
 
 @pytest.mark.parametrize("name", ["x", "y"], ids=["there", "set aside"])
 @pytest.mark.parametrize("sound", [True, False])
-def test_a_run_that_was_set_aside_is_looked_at_and_not_brought_back(
-    run: Path, thesis: Path, name: str, sound: bool
-) -> None:
+def test_a_run_that_was_set_aside_is_looked_at_and_not_brought_back(run, thesis, name, sound):
     """A sound one may be: whoever writes there next does. One that only seems to be set aside is never repaired."""
     place, old = run.with_name(name), run.with_name(f".old-{name}")
     shutil.copytree(run, old)

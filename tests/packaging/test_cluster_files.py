@@ -109,19 +109,10 @@ def test_the_slurm_script_starts_ray_everywhere_trains_saves_and_ends(root: Path
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
     slurm = {"SUBMIT_DIR": home, "JOB_ID": 1, "JOB_NODELIST": "all", "CPUS_PER_TASK": 1, "GPUS_ON_NODE": 0}
-    done = subprocess.run(
-        ["bash", root / "docs" / "cluster" / "slurm.sh", "default", "run.name=first"],
-        env={
-            **os.environ,
-            **{f"SLURM_{name}": str(value) for name, value in slurm.items()},
-            "VENV": str(tmp_path / "venv"),
-            "RAY_PORT": "6397",
-        },
-        cwd=home,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    told = {**{f"SLURM_{name}": str(value) for name, value in slurm.items()}, "VENV": str(tmp_path / "venv")}
+    call = ["bash", root / "docs" / "cluster" / "slurm.sh", "default", "run.name=first"]
+    env = {**os.environ, **told, "RAY_PORT": "6397"}
+    done = subprocess.run(call, env=env, cwd=home, capture_output=True, text=True, timeout=300)
     said = [line for line in done.stdout.splitlines() if line.startswith(("trained", "saved"))]
     assert said == ["trained train default run.name=first distributed.address=auto 2 0o600", "saved True"], done.stderr
     assert done.returncode == 7, "the run's own"

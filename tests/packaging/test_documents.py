@@ -51,21 +51,16 @@ def shell(with_agent_r1, warm: Path, tmp_path: Path):
     folder.mkdir()
     warmed.mkdir()
     python, scripts = with_agent_r1.python, with_agent_r1.folder / "bin"
-    (scripts / "agent-r1").write_text(
-        f"#!{python}\nfrom agent_r1_cli.main import main\nif __name__ == '__main__':\n    main()\n"
-    )
+    program = f"#!{python}\nfrom agent_r1_cli.main import main\nif __name__ == '__main__':\n    main()\n"
+    (scripts / "agent-r1").write_text(program)
     offline = "--no-deps --no-build-isolation --no-index --quiet --disable-pip-version-check"
     (scripts / "pip").write_text(f'#!/bin/sh\nexec {sys.executable} -m pip --python {python} "$@" {offline}\n')
     (warmed / "agent-r1").write_text(f'#!/bin/sh\nexec {warm} {scripts / "agent-r1"} "$@"\n')
     (warmed / "python").write_text(f'#!/bin/sh\nexec {warm} "$@"\n')
     for program in (scripts / "agent-r1", scripts / "pip", warmed / "agent-r1", warmed / "python"):
         program.chmod(0o755)
-    environment = {
-        **os.environ,
-        "PATH": os.pathsep.join([str(warmed), str(scripts), os.environ["PATH"]]),
-        "AGENT_R1_CACHE": str(tmp_path),
-        SITE: str(with_agent_r1.site_packages),
-    }
+    environment = {**os.environ, "AGENT_R1_CACHE": str(tmp_path), SITE: str(with_agent_r1.site_packages)}
+    environment["PATH"] = os.pathsep.join([str(warmed), str(scripts), os.environ["PATH"]])
 
     def run(line: str) -> None:
         done = subprocess.run(["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True)
@@ -89,24 +84,8 @@ def shell(with_agent_r1, warm: Path, tmp_path: Path):
     return run
 
 
-DOCUMENTS = [
-    "README.md",
-    "docs/algorithms.md",
-    "docs/components.md",
-    "docs/demonstrations.md",
-    "docs/evaluation.md",
-    "docs/judges.md",
-    "docs/league.md",
-    "docs/paper.md",
-    "docs/questions.md",
-    "docs/recipes.md",
-    "docs/replay.md",
-    "docs/runs.md",
-    "docs/search.md",
-    "docs/tools.md",
-    "docs/viewer.md",
-    "docs/worlds.md",
-]
+GUIDES = "algorithms components demonstrations evaluation judges league paper questions recipes replay runs search"
+DOCUMENTS = ["README.md", *(f"docs/{name}.md" for name in f"{GUIDES} tools viewer worlds".split())]
 """Those whose commands are run."""
 
 
@@ -166,9 +145,7 @@ def test_the_table_of_algorithms_has_a_row_of_each_with_the_options_that_its_nam
 
 
 def test_the_recipe_for_a_real_model_resolves(root: Path, tmp_path: Path) -> None:
-    recipe = next(
-        block for block in blocks(root / "docs" / "gpu.md") if block.language == "yaml" and block.file is None
-    )
+    recipe = next(one for one in blocks(root / "docs" / "gpu.md") if one.language == "yaml" and one.file is None)
     (tmp_path / "real.yaml").write_text(recipe.text)
     resolved = load_config(tmp_path / "real.yaml")
     assert resolved.config.env.config.system_prompt is None, "a real model needs the default system prompt"

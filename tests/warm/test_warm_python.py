@@ -15,9 +15,8 @@ def test_a_program_has_what_python_gives_it(warm: Path, tmp_path: Path) -> None:
     )
     read, write = os.pipe()
     call = [warm, tmp_path / "program.py", str(write), "b c"]
-    done = subprocess.run(
-        call, input="said\n", capture_output=True, text=True, cwd="/", env={"WORD": "told"}, pass_fds=[write]
-    )
+    options = {"input": "said\n", "cwd": "/", "env": {"WORD": "told"}, "pass_fds": [write]}
+    done = subprocess.run(call, capture_output=True, text=True, **options)
     assert (done.returncode, done.stdout) == (3, f"['{write}', 'b c'] said beside / told\n"), done.stderr
     assert os.read(read, 9) == b"written"
     for call in (["-m", "json.tool", "--help"], ["-P", "-c", "import torch"]):

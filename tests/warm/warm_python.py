@@ -114,12 +114,7 @@ def attend(call: socket.socket, command: str) -> None:
 
 
 def become(
-    arguments: list[str],
-    folder: str,
-    environment: dict[str, str],
-    numbers: list[int],
-    files: list[int],
-    command: str,
+    arguments: list[str], folder: str, environment: dict[str, str], numbers: list[int], files: list[int], command: str
 ) -> None:
     """Be the program to the end of this process; `files` get the numbers that they have in the command."""
     aside = [fcntl.fcntl(file, fcntl.F_DUPFD, 1000) for file in files]

@@ -45,9 +45,8 @@ def test_words_ask_for_one_operation_after_the_other() -> None:
 
 def test_training_and_evaluation_share_no_sum_in_any_order_and_not_more_are_asked_than_there_are() -> None:
     def keys(split: str) -> set[tuple[str, ...]]:
-        return {
-            tuple(sorted(task.metadata["expression"].split())) for task in sums(size=400, max_value=30, split=split)
-        }
+        tasks = sums(size=400, max_value=30, split=split)
+        return {tuple(sorted(task.metadata["expression"].split())) for task in tasks}
 
     assert keys("train").isdisjoint(keys("eval"))
     with pytest.raises(TaskError, match="different sums with max_value=2"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -11,25 +12,12 @@ from agent_r1_contexts.append import Append
 from agent_r1_contexts.summary import HEADING, PROMPT, Summary
 from agent_r1_contexts.window import Window
 
-from agent_r1_core import (
-    Action,
-    ContextStrategy,
-    EndStatus,
-    EnvConfig,
-    History,
-    Message,
-    Observation,
-    RewardFn,
-    Sampling,
-    Step,
-    SummaryRequest,
-    Task,
-    ToolEnv,
-    Trajectory,
-)
+from agent_r1_core import Action, EnvConfig, Message, Observation, RewardFn, Sampling, Step, Task, ToolEnv
 from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core.contracts.context import ContextStrategy, History, SummaryRequest
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings, WeightedReward
 from agent_r1_core.testing import ScriptedPolicy, make_task, tiny_tokenizer
+from agent_r1_core.trajectory import EndStatus, Trajectory
 
 TOKENIZER = ChatTokenizer(tiny_tokenizer(), name="tiny")
 
@@ -63,22 +51,12 @@ def play(
     strategy: ContextStrategy | None, script: Any, samples: int = 1, world: type[Walk] = Walk, **env: Any
 ) -> RolloutResult:
     """One task."""
-    settings = RolloutSettings(
-        make_env=lambda services: world(EnvConfig(**({"max_turns": 5, "max_tokens": 2000} | env)), services),
-        context=strategy,
-        rewards=[WeightedReward(Counted())],
-        sampling=Sampling(max_new_tokens=50),
-        max_retries=0,
-    )
+    config = EnvConfig(**({"max_turns": 5, "max_tokens": 2000} | env))
+    given: dict[str, Any] = {"rewards": [WeightedReward(Counted())], "sampling": Sampling(max_new_tokens=50)}
+    settings = RolloutSettings(lambda services: world(config, services), context=strategy, max_retries=0, **given)
 
-    async def work() -> RolloutResult:
-        collector = Collector(ScriptedPolicy(script, TOKENIZER), TOKENIZER, settings)
-        try:
-            return await collector.collect(RolloutRequest([make_task()], samples, 0))
-        finally:
-            collector.close()
-
-    return asyncio.run(work())
+    with closing(Collector(ScriptedPolicy(script, TOKENIZER), TOKENIZER, settings)) as collector:
+        return asyncio.run(collector.collect(RolloutRequest([make_task()], samples, 0)))
 
 
 def episode(strategy: ContextStrategy | None, script: Any, **env: Any) -> Trajectory:
@@ -195,9 +173,7 @@ def test_a_long_context_is_summed_up_in_time_and_an_episode_without_room_for_its
         ("<think>What was it that I wanted to say?", False, True, True, "(nothing)"),
     ],
 )
-def test_a_cut_or_empty_summary_is_used_as_it_is_and_counted(
-    said: str, keep_thinking: bool, cut: bool, empty: bool, left: str
-) -> None:
+def test_a_cut_or_empty_summary_is_used_as_it_is_and_counted(said, keep_thinking, cut, empty, left):
     strategy = Summary(Summary.Config(turns=2, summary_tokens=40, keep_thinking=keep_thinking))
     result = play(strategy, lambda cue: said if PROMPT in cue.prompt else "On.")
     (one,) = result.trajectories

@@ -48,6 +48,5 @@ def test_what_cannot_work_is_one_sentence(overrides: list[str], sentence: str) -
 
 def test_everything_is_the_default_and_what_can_work_is_complete() -> None:
     assert load_config("default").config.context.name == "append"
-    config = load_config("default", ["context={name: summary, turns: 4, summary_tokens: 511}"]).config
-    assert config.context.model_dump()["max_tokens"] is None
-    assert config.context.config.summary_tokens == 511
+    context = load_config("default", ["context={name: summary, turns: 4, summary_tokens: 511}"]).config.context
+    assert (context.model_dump()["max_tokens"], context.config.summary_tokens) == (None, 511)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -49,10 +50,7 @@ def test_the_teacher_is_the_model_that_was_named(tmp_path: Path, adapters: str) 
     with torch.no_grad():
         for weight in other.parameters():
             weight.add_(weight.std() * torch.randn(weight.shape, generator=generator))
-    folder = tmp_path / "other"
-    folder.mkdir()
-    for file in (BUNDLED / "tiny").iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
+    folder = shutil.copytree(BUNDLED / "tiny", tmp_path / "other", copy_function=shutil.copyfile)
     other.save(folder)
     apart = []
     for teacher in (BUNDLED / "tiny", folder):

@@ -146,9 +146,7 @@ print([(task.id, task.prompt, task.answers) for task in tasks])
 """)
 
 
-def test_forms_are_drawn_evenly_few_begin_as_many_do_and_ambiguous_names_are_not_asked(
-    corpora: dict[str, dict[str, str]],
-) -> None:
+def test_forms_are_drawn_evenly_few_begin_as_many_do_and_ambiguous_names_are_not_asked(corpora):
     many, few = source(size=120).load(), source(size=60).load()
     assert [task.id for task in few] == [task.id for task in many[:60]]
     assert len(source().load()) > 2000

@@ -14,12 +14,10 @@ class TestGRPO(AlgorithmContract):
     component = GRPO
     variants = (
         {},
+        {"loss_mask": False},
+        {"entropy_coef": 0.01},
         {"kl_coef": 0.01, "aggregation": "token_mean"},
         {"kl_coef": 0.01, "kl_correction": True},
-        {"entropy_coef": 0.01},
-        OPTIONS["dr_grpo"],
-        OPTIONS["rloo"],
+        *(OPTIONS["dr_grpo"], OPTIONS["rloo"], OPTIONS["cispo"]),
         OPTIONS["gspo"] | {"clip_low": 0.2, "clip_high": 0.2},
-        OPTIONS["cispo"],
-        {"loss_mask": False},
     )

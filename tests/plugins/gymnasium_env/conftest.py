@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_r1_core import Action, EnvServices, Step, Task, ToolEnv
+from agent_r1_core import Action, EnvServices, Observation, Step, Task, ToolEnv
 
 World = Callable[..., ToolEnv]
 
@@ -23,6 +23,10 @@ def begun() -> World:
         return env
 
     return begin
+
+
+def text_of(observation: Observation) -> str:
+    return str(observation.messages[0]["content"])
 
 
 @pytest.fixture

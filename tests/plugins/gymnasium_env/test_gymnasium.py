@@ -16,11 +16,9 @@ from pydantic import ValidationError
 
 from agent_r1_core import Action, EpisodeError
 
+from .conftest import text_of
+
 CLIFF = {"id": "CliffWalking-v1", "actions": {"up": 0, "right": 1, "down": 2, "left": 3}}
-
-
-def text_of(observation) -> str:
-    return observation.messages[0]["content"]
 
 
 def test_the_first_message_shows_the_state_and_a_turn_moves_and_names_it(begun, answer) -> None:
@@ -124,9 +122,7 @@ def test_the_first_episodes_may_begin_at_once_in_threads() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_recipe_may_not_name_a_module_to_import_and_a_missing_package_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_recipe_may_not_name_a_module_to_import_and_a_missing_package_is_named(monkeypatch):
     with pytest.raises(ValidationError, match="register the environment in a plugin file"):
         Gymnasium.Config(id="os:Toy-v0")
     with pytest.raises(ValidationError, match="take lower case"):

@@ -16,6 +16,8 @@ from pydantic import ValidationError
 
 from agent_r1_core.testing import ToolEnvContract, make_task
 
+from .conftest import text_of
+
 DOWN, RIGHT = "<answer>down</answer>", "<answer>right</answer>"
 SOLUTION = tuple(f"<answer>{name}</answer>" for name in ("up", "left", "left", "down", "right"))
 
@@ -90,11 +92,9 @@ def test_boxes_are_pushed_never_pulled_or_stacked_and_more_pulls_make_harder_lev
     assert level.after("down").after("right") == level.after("down"), "two boxes in a row do not move"
     assert level.after("up") == level
     assert level.after("right").after("left") == level, "walking away pulls nothing"
-    lengths = [
-        sum(len(shortest(draw_level(random.Random(seed), 6, 1, 0.1, pulls)) or []) for seed in range(40))
-        for pulls in (1, 4)
-    ]
-    assert lengths[1] > 1.3 * lengths[0]
+    drawn = [[draw_level(random.Random(seed), 6, 1, 0.1, pulls) for seed in range(40)] for pulls in (1, 4)]
+    few, many = (sum(len(shortest(level) or []) for level in levels) for levels in drawn)
+    assert many > 1.3 * few
 
 
 def test_a_box_on_and_off_a_target_pays_nothing_but_the_moves_and_the_last_one_solves_the_room(begun, answer) -> None:
@@ -103,7 +103,7 @@ def test_a_box_on_and_off_a_target_pays_nothing_but_the_moves_and_the_last_one_s
     on, off = answer(env, "right"), answer(env, "right")
     assert (on.reward, off.reward) == (pytest.approx(0.09), pytest.approx(-0.11))
     assert (on.success, on.terminated) == (False, False)
-    assert on.observation.messages[0]["content"] == "######\n#_P√_#\n#____#\n#X__O#\n#____#\n######"
+    assert text_of(on.observation) == "######\n#_P√_#\n#____#\n#X__O#\n#____#\n######"
     env = begun(Sokoban)
     steps = [answer(env, direction) for direction in shortest(read(env.show()))]
     assert [step.terminated for step in steps] == [False] * (len(steps) - 1) + [True]
@@ -126,16 +126,12 @@ def test_the_safe_arm_pays_little_the_risky_one_rarely_much_and_pulls_end_the_ep
         assert answer(begun(Bandit, luck=luck, risky_chance=0.05), "phoenix").success is True
     with pytest.raises(ValidationError, match="pays the same"):
         Bandit.Config(safe_pay=0.25)
-    said = {begun(Bandit, seed=seed, rules="").first.messages[0]["content"] for seed in range(20)}
+    said = {text_of(begun(Bandit, seed=seed, rules="").first) for seed in range(20)}
     assert said == {"Pull phoenix or dragon.", "Pull dragon or phoenix."}
     env = begun(Bandit, pulls=2)
     first = answer(env, "phoenix")
-    assert first.observation.messages[0]["content"] == "It pays 0.1. Pull again."
+    assert text_of(first.observation) == "It pays 0.1. Pull again."
     assert (first.terminated, answer(env, "phoenix").terminated) == (False, True)
-
-
-def text_of(observation) -> str:
-    return observation.messages[0]["content"]
 
 
 def test_a_task_draws_its_map_every_map_has_a_way_and_no_map_of_training_is_evaluated(begun) -> None:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tarfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -78,16 +79,14 @@ def task(podman: str, tmp_path: Path) -> Task:
 
 def play(task: Task, podman: str, *commands: str) -> tuple[list[str], float | None]:
     """What each command printed, and the reward."""
-    env = Harbor(Harbor.Config(container=podman), EnvServices(tool_format=Hermes()))
-    steps = []
-    try:
+    with closing(Harbor(Harbor.Config(container=podman), EnvServices(tool_format=Hermes()))) as env:
         env.reset(task)
+        said = []
         for one in commands:
             env.config = Harbor.Config(container=podman, seconds=3 if one == HANG else 60)
-            steps.append(env.step(Action(Hermes().render_call(ToolCall("shell", {"command": one})))))
-        return [str(step.observation.messages[0]["content"]) for step in steps], env.step(Action("Done.")).reward
-    finally:
-        env.close()
+            step = env.step(Action(Hermes().render_call(ToolCall("shell", {"command": one}))))
+            said.append(str(step.observation.messages[0]["content"]))
+        return said, env.step(Action("Done.")).reward
 
 
 def test_a_task_is_played_and_graded_in_containers_of_its_image(task: Task, podman: str) -> None:

@@ -35,10 +35,7 @@ class ScriptedJudge:
 
     def data(self, place: int = -1) -> Any:
         """What stood in the data block of a request."""
-        return json.loads(self.block(place))
-
-    def block(self, place: int = -1) -> str:
-        return block_of(self.requests[place])
+        return json.loads(block_of(self.requests[place]))
 
     def answer(self, request: dict[str, Any], key: str | None) -> tuple[int, bytes]:
         with self._lock:

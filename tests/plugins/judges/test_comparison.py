@@ -14,7 +14,6 @@ from scripted_judge import ScriptedJudge, block_of
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.testing import RewardContract, make_task, make_trajectory
 from agent_r1_core.training.api import resolve
-from agent_r1_core.trajectory import Trajectory
 
 
 class TestContract(RewardContract):
@@ -36,22 +35,15 @@ def shortest_first(request: dict[str, Any]) -> str:
     return json.dumps({"ranking": [int(number) for number in sorted(found, key=lambda one: len(found[one]))]})
 
 
-def first_first(request: dict[str, Any]) -> str:
-    return json.dumps({"ranking": [int(number) for number in answers_of(request)]})
-
-
-def group(*answers: str | None) -> list[Trajectory]:
-    task = make_task(answers=("a",))
-    return [make_trajectory(task=task, sample=place, answer=one) for place, one in enumerate(answers)]
-
-
 def scores(judge: ScriptedJudge, *answers: str | None, **options: Any) -> list[Any]:
     own = JudgeComparison(JudgeComparison.Config(**{"address": judge.address, "retries": 0, **options}))
-    return asyncio.run(own.score_group(group(*answers)))
+    task = make_task(answers=("a",))
+    group = [make_trajectory(task=task, sample=place, answer=one) for place, one in enumerate(answers)]
+    return asyncio.run(own.score_group(group))
 
 
 def test_a_judge_that_prefers_what_stands_first_finds_no_difference(judge: ScriptedJudge) -> None:
-    judge.says = first_first
+    judge.says = lambda request: json.dumps({"ranking": [int(number) for number in answers_of(request)]})
     assert scores(judge, "a", "b", "c") == [0.5, 0.5, 0.5]
     once = scores(judge, "a", "b", "c", orders=1)
     assert sorted(once) == [0.0, 0.5, 1.0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -19,34 +18,31 @@ from agent_r1_core.training.api import evaluate, resolve
 ENGINE = Path(__file__).with_name("speaking_engine.py")
 
 
-@pytest.mark.parametrize(("name", "grade"), [("tiny-worlds", 0.7), ("start", 0.2)])
-def test_the_model_that_is_named_judges_and_its_calls_are_counted(
-    name: str, grade: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    rewards = f"rewards=[{{name: judge, frozen: {name}}}]"
-    few = ["engine=speaking", "tools=[]", "tasks.eval.size=3", rewards]
+def judged(options: str, size: int) -> tuple[float, list[dict[str, Any]]]:
+    """The mean of an evaluation, and what is noted of each episode."""
+    few = ["engine=speaking", "tools=[]", f"tasks.eval.size={size}", f"rewards=[{{name: judge, {options}}}]"]
     found, _ = evaluate(EvaluationPlan(resolve("calculator", few, plugins=[ENGINE], training=False)))
-    assert found.result.metrics["reward/judge"].mean == pytest.approx(grade)
-    notes = [one.turns[-1].notes["judge"] for one in found.trajectories]
+    return found.result.metrics["reward/judge"].mean, [one.turns[-1].notes["judge"] for one in found.trajectories]
+
+
+@pytest.mark.parametrize(("name", "grade"), [("tiny-worlds", 0.7), ("start", 0.2)])
+def test_the_model_that_is_named_judges_and_its_calls_are_counted(name, grade, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    mean, notes = judged(f"frozen: {name}", 3)
+    assert mean == pytest.approx(grade)
     assert len(notes) == 3
     assert all(note["prompt_tokens"] > 50 and note["completion_tokens"] > 5 for note in notes)
 
 
-def test_a_reply_that_is_begun_says_yes_or_no_to_each_criterion_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reply_that_is_begun_says_yes_or_no_to_each_criterion_alone(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    rewards = "rewards=[{name: judge, frozen: tiny-worlds, prefill: true, criteria: {correct: Right., brief: Short.}}]"
-    few = ["engine=speaking", "tools=[]", "tasks.eval.size=1", rewards]
-    found, _ = evaluate(EvaluationPlan(resolve("calculator", few, plugins=[ENGINE], training=False)))
-    (note,) = [one.turns[-1].notes["judge"] for one in found.trajectories]
+    _, (note,) = judged("frozen: tiny-worlds, prefill: true, criteria: {correct: Right., brief: Short.}", 1)
     assert note["grades"] == {"correct": 10, "brief": 0}
     assert note["reply"] == ["I say yes.", "I say no, because"]
     assert note["attempts"] == 2
 
 
-async def test_a_frozen_judge_is_not_asked_again_what_it_would_say_again() -> None:
+async def test_a_frozen_judge_is_not_asked_again_what_it_would_say_again_and_nobody_else_without_an_engine() -> None:
     asked: list[str] = []
 
     async def ask(messages: Any, sampling: Any, begin: str = "") -> Reply:
@@ -58,11 +54,8 @@ async def test_a_frozen_judge_is_not_asked_again_what_it_would_say_again() -> No
     with pytest.raises(JudgeError, match=r"says neither yes nor no; .* \(1 attempt, 101 tokens\)"):
         await judge.score(make_trajectory(answer="4"))
     assert len(asked) == 1
-
-
-def test_without_an_engine_there_is_no_verdict_and_no_other_judge() -> None:
     with pytest.raises(JudgeError, match="no engine for the frozen judge"):
-        asyncio.run(Judge(Judge.Config(frozen="start")).score(make_trajectory(answer="4")))
+        await Judge(Judge.Config(frozen="start")).score(make_trajectory(answer="4"))
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from agent_r1_judges.asking import JudgeError
 from agent_r1_judges.rubric import Judge
-from scripted_judge import ScriptedJudge
+from scripted_judge import ScriptedJudge, block_of
 
-from agent_r1_core import NotedScore, Trajectory
+from agent_r1_core import Trajectory
 from agent_r1_core.testing import RewardContract, make_task, make_trajectory
 from agent_r1_core.trajectory import EndStatus
 
@@ -28,34 +28,25 @@ class TestContract(RewardContract):
 
 
 def episode(answer: str | None = "4", prompt: str = "2 + 2?", answers: tuple[str, ...] = ("4",)) -> Trajectory:
-    return make_trajectory(
-        task=make_task(prompt=prompt, answers=answers), answer=answer, texts=["I look.", f"I say {answer}"]
-    )
+    task = make_task(prompt=prompt, answers=answers)
+    return make_trajectory(task=task, answer=answer, texts=["I look.", f"I say {answer}"])
 
 
 def reward(judge: ScriptedJudge, **options: Any) -> Judge:
     return Judge(Judge.Config(**{"address": judge.address, "retries": 0, **options}))
 
 
-def score(own: Judge, trajectory: Trajectory) -> NotedScore:
-    found = asyncio.run(own.score(trajectory))
-    assert isinstance(found, NotedScore)
-    return found
+def score(own: Judge, trajectory: Trajectory) -> Any:
+    return asyncio.run(own.score(trajectory))
 
 
 def test_grades_are_weighed_and_the_call_is_noted(judge: ScriptedJudge) -> None:
-    judge.says = lambda request: '<think>hm</think>```json\n{"right": 10, "brief": 2}\n```'
+    said = '<think>hm</think>```json\n{"right": 10, "brief": 2}\n```'
+    judge.says = lambda request: said
     found = score(reward(judge, criteria=TWO), episode())
     assert found == pytest.approx((3 * 1.0 + 0.2) / 4)
-    assert found.note == {
-        "grades": {"right": 10, "brief": 2},
-        "agreement": 1.0,
-        "reply": ['<think>hm</think>```json\n{"right": 10, "brief": 2}\n```'],
-        "prompt_tokens": 100,
-        "completion_tokens": 7,
-        "attempts": 1,
-        "cached": 0.0,
-    }
+    expected = {"grades": {"right": 10, "brief": 2}, "agreement": 1.0, "reply": [said], "attempts": 1, "cached": 0.0}
+    assert found.note == expected | {"prompt_tokens": 100, "completion_tokens": 7}
     assert judge.requests[0]["temperature"] == 0
     assert "It is right." in judge.requests[0]["messages"][0]["content"]
     assert judge.data() == {"task": "2 + 2?", "accepted_answers": ["4"], "answer": "4"}
@@ -67,14 +58,12 @@ def test_an_answer_stays_within_its_block(judge: ScriptedJudge) -> None:
     text = judge.requests[0]["messages"][-1]["content"]
     assert text.count("</data>") == 1
     assert "<|" not in text
-    assert "<" not in judge.block()
+    assert "<" not in block_of(judge.requests[0])
     assert judge.data() == {"task": "2 + 2?", "answer": attack}
 
 
 @pytest.mark.parametrize(("answer", "grade", "agrees"), [("4", 9, 1.0), ("4", 4, 0.0), ("5", 9, 0.0), ("5", 0, 1.0)])
-def test_agreement_compares_with_the_accepted_answers(
-    judge: ScriptedJudge, answer: str, grade: int, agrees: float
-) -> None:
+def test_agreement_compares_with_the_accepted_answers(judge, answer, grade, agrees):
     judge.says = lambda request: json.dumps({"correct": grade})
     assert score(reward(judge), episode(answer)).note["agreement"] == agrees
     assert "agreement" not in score(reward(judge), episode(answer, answers=())).note
@@ -93,15 +82,13 @@ def test_no_answer_asks_nobody_the_whole_episode_may_be_shown_and_a_long_one_is_
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ("The grade is 10.", "its reply is not JSON alone"),
-        ('{"correct": 10} since it is right', "its reply is not JSON alone"),
+        *((said, "its reply is not JSON alone") for said in ("The grade is 10.", '{"correct": 10} since it is right')),
         ('{"correct": 0, "correct": 10}', "has a key twice"),
         ("[" * 100_000, "nested too deeply"),
         ("[10]", "no JSON object"),
         ('{"correct": 10, "brief": 1}', "does not grade exactly correct"),
         *((f'{{"correct": {grade}}}', "no whole number from 0 to 10") for grade in ("11", "-1", "true", "NaN", '"9"')),
-        (b"<html>", "is no chat completion"),
-        (b'{"choices": []}', "is no chat completion"),
+        *((said, "is no chat completion") for said in (b"<html>", b'{"choices": []}')),
         (b'{"choices": [{"message": {"content": null}}]}', "has no text"),
         (b"x" * (2**20 + 1), "more than 1,048,576 bytes"),
         ((400, "unknown model"), "answered 400: 'unknown model'"),
@@ -127,9 +114,7 @@ def test_a_busy_judge_is_asked_again_and_every_attempt_counts(judge: ScriptedJud
         score(reward(judge, retries=1), episode())
 
 
-def test_the_same_question_is_asked_once_across_steps_and_loops_until_others_take_its_room(
-    judge: ScriptedJudge,
-) -> None:
+def test_the_same_question_is_asked_once_across_steps_and_loops_until_others_take_its_room(judge):
     gate = threading.Event()
     judge.says = lambda request: '{"correct": 7}' if gate.wait(60) else ""
     own = reward(judge)
@@ -175,9 +160,7 @@ async def test_so_many_requests_are_in_flight_at_most_and_each_ends_in_time(judg
     gate.set()
 
 
-def test_the_key_comes_from_the_environment_alone_and_options_reach_the_request(
-    judge: ScriptedJudge, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_key_comes_from_the_environment_alone_and_options_reach_the_request(judge, monkeypatch):
     own = reward(judge, key="JUDGE_KEY")
     assert "environment variable JUDGE_KEY" in (Judge.unavailable(own.config) or "")
     monkeypatch.setenv("JUDGE_KEY", "secret")

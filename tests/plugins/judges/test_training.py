@@ -35,9 +35,8 @@ def is_right(data: dict[str, Any], answer: str) -> bool:
 
 
 def test_the_recipe_trains_on_the_grades_of_a_judge(judge: ScriptedJudge, tmp_path: Path) -> None:
-    judge.says = lambda request: json.dumps(
-        {"correct": 10 * is_right(judge.data(), judge.data()["answer"]), "bare": 10}
-    )
+    right = lambda data: is_right(data, data["answer"])
+    judge.says = lambda request: json.dumps({"correct": 10 * right(judge.data()), "bare": 10})
     run = trained(judge, tmp_path, f"rewards.0.address={judge.address}", "rewards.0.key=null", "rewards.0.at_once=1")
     steps = run.metrics()
     assert steps[0]["reward/judge/agreement"] == 1
@@ -51,9 +50,7 @@ def test_the_recipe_trains_on_the_grades_of_a_judge(judge: ScriptedJudge, tmp_pa
     assert run.evaluations()["step_000002"]["metrics"]["reward/judge"]["mean"] > 0
 
 
-def test_a_judge_that_fails_now_and_then_drops_episodes_and_trains_on_no_zero(
-    judge: ScriptedJudge, tmp_path: Path
-) -> None:
+def test_a_judge_that_fails_now_and_then_drops_episodes_and_trains_on_no_zero(judge, tmp_path):
     judge.says = lambda request: "I would rather not." if len(judge.requests) % 3 == 0 else '{"correct": 9, "bare": 9}'
     options = [f"rewards.0.address={judge.address}", "rewards.0.key=null", "rewards.0.retries=0", "rewards.0.at_once=1"]
     quiet = ["evaluation.at_start=false", "evaluation.at_end=false", "checkpoint.best=null", "training.max_retries=0"]

@@ -75,11 +75,8 @@ def test_a_stranger_takes_part_by_being_registered(invoke: Callable[..., dict[st
 
 @pytest.mark.slow
 def test_processes_change_nothing(invoke: Callable[..., dict[str, Any]]) -> None:
-    one, two = (
-        invoke("rloo", "against", "ppo", "--world", "key", "--share", "0.1", "--processes", count)
-        for count in ("1", "2")
-    )
+    words = ("rloo", "against", "ppo", "--world", "key", "--share", "0.1", "--processes")
+    one, two = (invoke(*words, count) for count in ("1", "2"))
     assert one == two
-    assert {found["by"] for found in two["predictions"]} == {
-        *("angle token", "angle_of_all", "bias2 token", "variance token")
-    }
+    kinds = {"angle token", "angle_of_all", "bias2 token", "variance token"}
+    assert {found["by"] for found in two["predictions"]} == kinds

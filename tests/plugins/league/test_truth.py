@@ -97,6 +97,5 @@ def test_the_best_policy_of_each_world_is_the_one_that_a_reader_expects() -> Non
     walks = sum(math.comb(8, steps) * 0.8**steps * 0.2 ** (8 - steps) for steps in range(5, 9))
     easy = max(0.6, -0.05 + 0.5 + 0.5 * max(0.6, -0.05 + 0.5 + 0.5 * (-0.05 + 0.5 + 0.5 * 0.6)))
     hard = -0.05 + 0.5 + 0.5 * (-0.05 + 0.5 + 0.5 * (-0.05 + 0.5 + 0.5 * 0.1))
-    assert best == pytest.approx(
-        {"bifurcation": 0.8, "corridor": walks, "key": 1.4, "tool": (easy + hard) / 2, "search": 1.0}
-    )
+    expected = {"bifurcation": 0.8, "corridor": walks, "key": 1.4, "tool": (easy + hard) / 2, "search": 1.0}
+    assert best == pytest.approx(expected)

@@ -84,12 +84,8 @@ def secret() -> str:
 @server.tool()
 def look() -> Any:
     """Shows a picture."""
-    return CallToolResult(
-        content=[
-            TextContent(type="text", text="a cat"),
-            ImageContent(type="image", data="AAAA" * 100, **{MIME: "image/png"}),
-        ]
-    )
+    picture = ImageContent(type="image", data="AAAA" * 100, **{MIME: "image/png"})
+    return CallToolResult(content=[TextContent(type="text", text="a cat"), picture])
 
 
 @server.tool()

@@ -57,12 +57,8 @@ def descriptors() -> int:
 async def test_whatever_a_server_answers_or_does_is_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEMO_KEY", "a-very-secret-key")
     async with opened(command=DEMO, env=("DEMO_KEY", *PATH)) as call:
-        said = {
-            "geo_move_to": "moved",
-            "secret": "the key is ${DEMO_KEY}",
-            "look": "a cat\n[image, image/png, 300 bytes]",
-            "facts": '{"legs": 4}',
-        }
+        said = {"geo_move_to": "moved", "secret": "the key is ${DEMO_KEY}", "facts": '{"legs": 4}'}
+        said["look"] = "a cat\n[image, image/png, 300 bytes]"
         assert {name: (await call(name)).text for name in said} == said
         assert (await call("add", a=1)).text == "2"
         failed = [await call("add", a="one"), await call("fail"), await call("add", c=1)]
@@ -71,10 +67,8 @@ async def test_whatever_a_server_answers_or_does_is_a_result(monkeypatch: pytest
         assert "c: is no argument" in failed[2].text
         if "ask" in call.runner.tools:
             asked = await call("ask")
-            assert asked.error
-            assert asked.text == (
-                "Error: the tool asks for input that nobody can give (Which one?); call it with all that it needs"
-            )
+            why = "the tool asks for input that nobody can give (Which one?); call it with all that it needs"
+            assert (asked.error, asked.text) == (True, f"Error: {why}")
         assert [(await call("count")).text for _ in range(2)] == ["1", "2"]
         dead = await call("die")
         assert (dead.error, dead.metrics) == (True, {"away": 1.0})
@@ -104,9 +98,7 @@ async def test_a_slow_call_costs_its_time_and_a_server_that_hangs_is_replaced(mo
             continue
 
 
-async def test_a_server_that_answers_another_call_is_kept_although_its_list_comes_late(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_server_that_answers_another_call_is_kept_although_its_list_comes_late(monkeypatch):
     class Late:
         started, ended, answered, left = True, False, 0, False
 

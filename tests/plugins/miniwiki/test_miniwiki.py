@@ -23,6 +23,9 @@ class TestMiniwiki(TaskSourceContract):
     config: ClassVar = {"size": 20}
 
 
+ALL_KINDS = ("compositional", "bridge", "comparison")
+
+
 def source(**options: object) -> MiniWiki:
     return MiniWiki(MiniWiki.Config(**options))
 
@@ -34,7 +37,7 @@ def test_tasks_are_drawn_evenly_and_the_same_again_with_every_passage_that_they_
     counts = Counter(tuple(task.metadata["chain"]) for task in source(split="eval", size=200).load())
     assert len(counts) == 19
     assert max(counts.values()) - min(counts.values()) <= 1
-    every = source(size=2000, hops=(1, 2, 3), kinds=("compositional", "bridge", "comparison")).load()
+    every = source(size=2000, hops=(1, 2, 3), kinds=ALL_KINDS).load()
     assert len({task.id for task in every}) == 2000
     assert all(len(task.answers) == 1 for task in every)
     prompts = [{t.prompt for t in source(**o).load()} for o in ({}, {"seed": 1}, {"split": "eval"})]
@@ -47,9 +50,8 @@ def test_tasks_are_drawn_evenly_and_the_same_again_with_every_passage_that_they_
 
 
 def test_questions_begin_with_the_types_that_they_are_about() -> None:
-    every = ["compositional", "bridge", "comparison"]
     for types in (["film"], ["person"], ["company", "city"]):
-        miniwiki = source(hops=[1, 2], kinds=every, about=types, size=200)
+        miniwiki = source(hops=[1, 2], kinds=ALL_KINDS, about=types, size=200)
         worlds = {world.seed: world.entities for world in miniwiki.worlds}
         began = {worlds[task.metadata["world"]][task.metadata["path"][0]].type for task in miniwiki.load()}
         assert began == set(types)
@@ -66,9 +68,6 @@ def test_wrong_and_idle_options_and_too_many_questions_are_refused() -> None:
         source(worlds=1, size=5000).load()
 
 
-ALL_KINDS = ("compositional", "bridge", "comparison")
-
-
 def read(text: str, relation: str, name: str) -> str:
     """What a passage says about one relation, found by the words of its sentence alone."""
     template = next(s for sentences in SENTENCES.values() for s in sentences if f"{{{relation}}}" in s)
@@ -76,10 +75,6 @@ def read(text: str, relation: str, name: str) -> str:
     match = re.search(pattern, text)
     assert match, (pattern, text)
     return match.group(relation)
-
-
-def all_questions(world: World) -> list:
-    return [q for hops in (1, 2, 3) for q in world.questions(hops, ALL_KINDS)]
 
 
 def test_train_and_eval_worlds_share_no_name() -> None:
@@ -112,7 +107,7 @@ def test_every_answer_follows_from_the_passages_along_the_path(hops: int) -> Non
 def test_an_answer_stands_only_in_the_last_passage_and_a_comparison_is_answered_by_the_earlier_year() -> None:
     world = World(2, "train", 240)
     text = {p.title: p.text for p in world.passages}
-    for question in all_questions(world):
+    for question in (one for hops in (1, 2, 3) for one in world.questions(hops, ALL_KINDS)):
         if question.kind != "comparison":
             words = " ".join([question.text, *(text[title] for title in question.path[:-1])])
             assert question.answer not in words.replace(".", " ").replace("?", " ").split()

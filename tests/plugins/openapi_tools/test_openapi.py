@@ -118,9 +118,7 @@ async def test_answers_are_bounded_in_time_and_size_and_leave_nothing(api: tuple
         ({"headers": {"X-A": "${NOT_SET_ANYWHERE}"}}, {}, "environment variable NOT_SET_ANYWHERE"),
     ],
 )
-async def test_an_api_that_cannot_be_used_is_a_sentence(
-    tmp_path: Path, options: dict[str, Any], change: dict[str, Any], text: str
-) -> None:
+async def test_an_api_that_cannot_be_used_is_a_sentence(tmp_path, options, change, text):
     (tmp_path / "api.json").write_text(json.dumps(DESCRIPTION | change))
     with pytest.raises(AgentR1Error, match=text):
         async with opened(path=str(tmp_path / "api.json"), server="http://127.0.0.1:1", **options):

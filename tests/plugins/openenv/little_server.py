@@ -18,21 +18,12 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-SCHEMA = {
-    "action": {
-        "title": "Guess",
-        "type": "object",
-        "additionalProperties": False,
-        "description": "Guess the number.",
-        "properties": {
-            "number": {"type": "integer", "description": "From 1 to 9."},
-            "metadata": {"type": "object"},
-        },
-        "required": ["number"],
-    },
-    "observation": {},
-    "state": {},
+ACTION = {
+    **{"title": "Guess", "type": "object", "additionalProperties": False, "description": "Guess the number."},
+    "properties": {"number": {"type": "integer", "description": "From 1 to 9."}, "metadata": {"type": "object"}},
+    "required": ["number"],
 }
+SCHEMA = {"action": ACTION, "observation": {}, "state": {}}
 
 
 class LittleServer:
@@ -49,10 +40,8 @@ class LittleServer:
         ]
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
-        config = uvicorn.Config(
-            Starlette(routes=routes), log_level="error", ws="websockets-sansio", timeout_graceful_shutdown=1
-        )
-        self._server = uvicorn.Server(config)
+        options = {"log_level": "error", "ws": "websockets-sansio", "timeout_graceful_shutdown": 1}
+        self._server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), **options))
         self._thread = threading.Thread(target=self._server.run, args=([self._listening],))
         self._thread.start()
 

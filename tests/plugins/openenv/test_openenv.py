@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from importlib import util
 from typing import Any, ClassVar
 
@@ -27,11 +28,10 @@ NUMBER = 4
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[LittleServer]:
-    one = LittleServer()
-    TestOpenEnv.config = {"url": one.url}
-    TestOpenEnvTasks.config = {"url": one.url, "split": "train"}
-    yield one
-    one.close()
+    with closing(LittleServer()) as one:
+        TestOpenEnv.config = {"url": one.url}
+        TestOpenEnvTasks.config = {"url": one.url, "split": "train"}
+        yield one
 
 
 @pytest.fixture(autouse=True)
@@ -112,17 +112,14 @@ def test_what_is_wrong_with_an_action_is_said_and_a_broken_environment_fails_the
 
 
 def test_a_server_that_forgets_its_seed_is_refused() -> None:
-    server = LittleServer(forgetful=True)
-    try:
-        env = env_of(server)
-        with pytest.raises(EpisodeError, match=r"begins differently twice with seed 3, .* env\.same_start=false"):
+    with closing(LittleServer(forgetful=True)) as server:
+        with (
+            closing(env_of(server)) as env,
+            pytest.raises(EpisodeError, match=r"begins differently twice with seed 3, .* env\.same_start=false"),
+        ):
             env.reset(TASK)
-        env.close()
-        free = env_of(server, same_start=False)
-        free.reset(TASK)
-        free.close()
-    finally:
-        server.close()
+        with closing(env_of(server, same_start=False)) as free:
+            free.reset(TASK)
 
 
 def test_no_server_and_no_package_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,8 +145,7 @@ def test_its_tasks_are_the_arguments_of_resets(server: LittleServer) -> None:
 
 def play(server: LittleServer, seed: int) -> list[Any]:
     """A whole episode, as it is told."""
-    env = env_of(server, show="said", rules="")
-    try:
+    with closing(env_of(server, show="said", rules="")) as env:
         told = [env.reset(Task(f"seed.{seed}", "Begin.", seed=seed)).messages]
         for number in (3, 7, 5):
             step = env.step(Action(call(number=number)))
@@ -157,32 +153,19 @@ def play(server: LittleServer, seed: int) -> list[Any]:
             if step.terminated:
                 break
         return told
-    finally:
-        env.close()
 
 
 def test_a_full_server_is_waited_for_and_nothing_leaks() -> None:
     """64 episodes at once where the server takes 5, and as if each were alone."""
-    server = LittleServer(sessions=5)
-    try:
+    with closing(LittleServer(sessions=5)) as server:
         alone = [play(server, seed) for seed in range(80)]
         before = len(os.listdir("/proc/self/fd")), threading.active_count()
-
-        async def together() -> list[Any]:
-            gate = asyncio.Semaphore(64)
-
-            async def one(seed: int) -> Any:
-                async with gate:
-                    return await asyncio.to_thread(play, server, seed)
-
-            return await asyncio.gather(*(one(seed) for seed in range(80)))
-
-        assert asyncio.run(together()) == alone
+        with ThreadPoolExecutor(64) as threads:
+            assert list(threads.map(lambda seed: play(server, seed), range(80))) == alone
         assert server.most_open == 5
         for _ in range(1200):
             if server.open == 0 and len(os.listdir("/proc/self/fd")) <= before[0]:
                 break
             threading.Event().wait(0.05)
-        assert (server.open, threading.active_count()) == (0, before[1])
-    finally:
-        server.close()
+        assert server.open == 0
+        assert threading.active_count() <= before[1], "a thread of a test before may have ended"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -32,15 +33,12 @@ def url(root: Path, environments: Path) -> Iterator[str]:
 
 def play(url: str, seed: int, task: dict[str, str] | None = None) -> tuple[str, str, float]:
     """What is shown first, what a bad action is told, and what the dragon pays."""
-    env = OpenEnv(OpenEnv.Config(url=url, show="said", rules=""), EnvServices(tool_format=Hermes()))
-    try:
+    with closing(OpenEnv(OpenEnv.Config(url=url, show="said", rules=""), EnvServices(tool_format=Hermes()))) as env:
         begun = env.reset(Task(f"seed.{seed}", "Begin.", seed=seed, metadata={"openenv": task or {}}))
-        refused = env.step(Action(Hermes().render_call(ToolCall("act", {"arm": "cat"}))))
-        last = env.step(Action(Hermes().render_call(ToolCall("act", {"arm": "dragon"}))))
+        acts = (Hermes().render_call(ToolCall("act", {"arm": arm})) for arm in ("cat", "dragon"))
+        refused, last = (env.step(Action(act)) for act in acts)
         assert last.terminated
         return str(begun.messages[0]["content"]), str(refused.observation.messages[0]["content"]), last.reward
-    finally:
-        env.close()
 
 
 def test_episodes_wait_for_its_six_sessions_and_are_as_if_alone(url: str) -> None:

@@ -19,16 +19,13 @@ from agent_r1_core.testing import make_task
 
 SANDBOXES = pytest.mark.parametrize("sandbox", sorted(BACKENDS))
 REFUSED = {
-    "reads a host file": "open('{host}').read()",
-    "lists a host folder": "import os; os.listdir('{folder}')",
+    **{"reads a host file": "open('{host}').read()", "lists a host folder": "import os; os.listdir('{folder}')"},
     "follows a link to a host file": "import os; os.symlink('{host}', '/tmp/link'); open('/tmp/link').read()",
-    "writes beside its folders": "open('/usr/made', 'w')",
-    "writes into its root": "open('/made', 'w')",
+    **{"writes beside its folders": "open('/usr/made', 'w')", "writes into its root": "open('/made', 'w')"},
     "connects to this machine": "import socket; socket.create_connection(('127.0.0.1', {port}), 2)",
     "connects to a socket of the host": "import socket; socket.socket(socket.AF_UNIX).connect('{socket}')",
     "connects to an abstract socket": "import socket; socket.socket(socket.AF_UNIX).connect('\\0{abstract}')",
-    "forks": "import os; os.fork()",
-    "starts a program": "import subprocess; subprocess.run(['/bin/true'])",
+    **{"forks": "import os; os.fork()", "starts a program": "import subprocess; subprocess.run(['/bin/true'])"},
     "starts a thread": "import threading; threading.Thread(target=print).start()",
     "takes too much memory": "x = bytearray(5 * 10**9)",
     "maps too much memory": "import mmap; mmap.mmap(-1, 5 * 10**9)",
@@ -36,18 +33,14 @@ REFUSED = {
     "opens too many files": "x = [open('/dev/null') for i in range(100)]",
     "raises its own limits": "import resource as r; r.setrlimit(r.RLIMIT_NPROC, (99, 99))",
     "signals a process of the host": "import os; os.kill({process}, 0)",
-    "makes a namespace": """
-import ctypes
-if ctypes.CDLL(None).unshare(0x10000000): raise OSError
-""",
-    "mounts": """
-import ctypes
-if ctypes.CDLL(None).mount(b'none', b'/tmp', b'tmpfs', 0, None): raise OSError
-""",
-    "loads a program into the kernel": """
-import ctypes
-if ctypes.CDLL(None).syscall(321, 0, bytes(72), 72) < 0: raise OSError
-""",
+    **{
+        name: f"import ctypes\nif ctypes.CDLL(None).{call}: raise OSError"
+        for name, call in {
+            "makes a namespace": "unshare(0x10000000)",
+            "mounts": "mount(b'none', b'/tmp', b'tmpfs', 0, None)",
+            "loads a program into the kernel": "syscall(321, 0, bytes(72), 72) < 0",
+        }.items()
+    },
 }
 
 
@@ -92,16 +85,11 @@ def test_whatever_is_tried_is_refused(sandbox: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "while True: pass",
-        "import time; time.sleep(60)",
-        "9**9**9",
+        *("while True: pass", "import time; time.sleep(60)", "9**9**9", "import os; os.kill(os.getpid(), 9)"),
         "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65)); import time; time.sleep(60)",
-        "import os; [os.close(i) for i in range(3, 64)]",
-        "import ctypes; ctypes.string_at(0)",
+        *("import os; [os.close(i) for i in range(3, 64)]", "import ctypes; ctypes.string_at(0)"),
         "def f(): f()\nimport sys; sys.setrecursionlimit(10**9); f()",
-        "import os; os.kill(os.getpid(), 9)",
-        "import os; os.write({answers}, b'x' * 10**6)",
-        "import os; os.write({answers}, bytes([0, 0, 0, 2]) + b'[]')",
+        *(f"import os; os.write({{answers}}, {what})" for what in ("b'x' * 10**6", "bytes([0, 0, 0, 2]) + b'[]'")),
     ],
     ids=lambda code: code[:20],
 )
@@ -149,9 +137,8 @@ sys.stdin.read()
 
 
 def descendants(process: int) -> list[int]:
-    children = [
-        int(one) for task in Path(f"/proc/{process}/task").iterdir() for one in (task / "children").read_text().split()
-    ]
+    told = [(task / "children").read_text() for task in Path(f"/proc/{process}/task").iterdir()]
+    children = [int(one) for text in told for one in text.split()]
     return [*children, *(one for child in children for one in descendants(child))]
 
 
@@ -165,9 +152,7 @@ def alive(processes: list[int]) -> list[int]:
     return [process for process in processes if runs(process)]
 
 
-def test_without_a_sandbox_the_tool_is_refused_unless_the_recipe_says_so(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_sandbox_the_tool_is_refused_unless_the_recipe_says_so(caplog, monkeypatch):
     tool = Python(Python.Config(unsafe=True))
     tool.open(ToolResources(""))
     context = ToolContext("one", 0, make_task(), random.Random(0))

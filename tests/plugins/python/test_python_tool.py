@@ -50,10 +50,7 @@ class TestPython(ToolContract):
 
 
 PRINTED = {
-    "'a' * 3": "'aaa'",
-    "x = 1": "(no output)",
-    "None": "(no output)",
-    "print(1)\nprint(2)\n3": "1\n2\n3",
+    **{"'a' * 3": "'aaa'", "x = 1": "(no output)", "None": "(no output)", "print(1)\nprint(2)\n3": "1\n2\n3"},
     "for i in range(2): print(i)": "0\n1",
     "import dataclasses\n@dataclasses.dataclass\nclass P:\n    x: int\nP(3)": "P(x=3)",
     "def f():\n    return 1 / 0\nf()": """Traceback (most recent call last):
@@ -62,10 +59,7 @@ PRINTED = {
   File "<input 7>", line 2, in f
     return 1 / 0
 ZeroDivisionError: division by zero""",
-    "1 +": """  File "<input 8>", line 1
-    1 +
-       ^
-SyntaxError: invalid syntax""",
+    "1 +": '  File "<input 8>", line 1\n    1 +\n       ^\nSyntaxError: invalid syntax',
     "input()": """Traceback (most recent call last):
   File "<input 9>", line 1, in <module>
     input()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,9 @@ from agent_r1_questions.two_wiki import TwoWikiMultihopQA
 
 from agent_r1_core import Passage, Task, TaskError
 
-ORIGINAL = {
-    "_id": "5a",
+ORIGINAL: dict[str, Any] = {
+    **{"_id": "5a", "answer": "Paris", "type": "bridge", "level": "easy"},
     "question": "Which city is the capital of the country of Lyon?",
-    "answer": "Paris",
-    "type": "bridge",
-    "level": "easy",
     "context": [["Lyon", ["Lyon is in France.", " It is large."]], ["France", ["Its capital is Paris."]]],
     "supporting_facts": [["Lyon", 0], ["France", 0], ["Lyon", 1]],
 }
@@ -63,8 +59,7 @@ def test_the_original_file_is_read(real_data: Path) -> None:
 
 
 TWO_WIKI: dict[str, Any] = {
-    "_id": "8813f87c",
-    "type": "compositional",
+    **{"_id": "8813f87c", "type": "compositional", "answer": "Tavelo", "answer_id": "Q3"},
     "question": "Which country is the director of Karimo from?",
     "context": [
         ["Karimo (film)", ["Karimo is a film.", "It was directed by Vesano."]],
@@ -73,8 +68,6 @@ TWO_WIKI: dict[str, Any] = {
     ],
     "supporting_facts": [["Karimo (film)", 1], ["Vesano", 0]],
     "evidences": [["Karimo (film)", "director", "Vesano"], ["Vesano", "country of citizenship", "Tavelo"]],
-    "answer": "Tavelo",
-    "answer_id": "Q3",
 }
 ALIASES = [
     {"Q_id": "Q3", "aliases": ["Tavelia", "Tavelo"], "demonyms": ["Tavelian"]},
@@ -83,34 +76,22 @@ ALIASES = [
 
 
 @pytest.mark.parametrize(
-    ("cls", "record", "task", "passages"),
+    ("cls", "record", "answer", "metadata"),
     [
-        (
-            HotpotQA,
-            ORIGINAL,
-            Task("5a", ORIGINAL["question"], ("Paris",), metadata={"kind": "bridge", "level": "easy"}),
-            [Passage("Lyon", "Lyon is in France. It is large."), Passage("France", "Its capital is Paris.")],
-        ),
-        (
-            TwoWikiMultihopQA,
-            TWO_WIKI,
-            Task("8813f87c", TWO_WIKI["question"], ("Tavelo",), metadata={"kind": "compositional"}),
-            [
-                Passage("Karimo (film)", "Karimo is a film. It was directed by Vesano."),
-                Passage("Vesano", "Vesano is from Tavelo."),
-                Passage("Boru", "Boru is a river."),
-            ],
-        ),
+        (HotpotQA, ORIGINAL, "Paris", {"kind": "bridge", "level": "easy", "path": ["Lyon", "France"]}),
+        (TwoWikiMultihopQA, TWO_WIKI, "Tavelo", {"kind": "compositional", "path": ["Karimo (film)", "Vesano"]}),
     ],
 )
-def test_both_formats_give_the_same_task_and_passages(
-    source: Any, cls: Any, record: dict[str, Any], task: Task, passages: list[Passage]
-) -> None:
+def test_both_formats_give_the_same_task_and_passages(source, cls, record, answer, metadata) -> None:
+    passages = {
+        "Paris": ["Lyon: Lyon is in France. It is large.", "France: Its capital is Paris."],
+        "Tavelo": ["Karimo (film): Karimo is a film. It was directed by Vesano.", "Vesano: Vesano is from Tavelo."],
+    }
+    passages["Tavelo"].append("Boru: Boru is a river.")
     for written in (record, columns(record)):
         read = source(cls, "records.json", written)
-        path = list(dict.fromkeys(title for title, _ in record["supporting_facts"]))
-        assert read.load() == [replace(task, metadata=task.metadata | {"hops": 2, "path": path})]
-        assert list(read.corpus()) == passages
+        assert read.load() == [Task(record["_id"], record["question"], (answer,), metadata=metadata | {"hops": 2})]
+        assert list(read.corpus()) == [Passage(*text.split(": ", 1)) for text in passages[answer]]
 
 
 def test_further_names_of_an_answer_are_those_of_its_id(source: Any, records: Any) -> None:
@@ -203,9 +184,7 @@ def test_a_malformed_record_is_named(source: Any, cls: Any, name: str, change: d
         ({}, "absent.json", "no data set at .*absent.json"),
     ],
 )
-def test_aliases_without_use_are_named(
-    source: Any, records: Any, tmp_path: Path, change: dict[str, Any], aliases: str, sentence: str
-) -> None:
+def test_aliases_without_use_are_named(source, records, tmp_path, change, aliases, sentence):
     records("aliases.jsonl", *ALIASES)
     two_wiki = source(TwoWikiMultihopQA, "dev.json", TWO_WIKI | change, aliases=str(tmp_path / aliases))
     with pytest.raises(TaskError, match=sentence):

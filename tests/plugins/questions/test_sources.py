@@ -18,21 +18,15 @@ from agent_r1_core import Passage, TaskError
 from agent_r1_core.testing import TaskSourceContract
 
 QUESTION = {"question": "Who directed Karimo?", "answer": "Vesano"}
-HOTPOT_RECORD = QUESTION | {
-    "id": "2hop__1_2",
-    "type": "bridge",
-    "context": [["Karimo", ["A film by Vesano."]]],
-    "supporting_facts": [["Karimo", 0]],
-}
+HOTPOT_RECORD = QUESTION | {"id": "2hop__1_2", "type": "bridge", "supporting_facts": [["Karimo", 0]]}
+HOTPOT_RECORD |= {"context": [["Karimo", ["A film by Vesano."]]]}
 RECORDS: dict[str, dict[str, Any]] = {
     "hotpotqa": HOTPOT_RECORD,
     "2wikimultihopqa": HOTPOT_RECORD | {"evidences": [["Karimo", "director", "Vesano"]]},
-    "musique": QUESTION
-    | {
-        "id": "2hop__1_2",
+    "musique": {
+        **QUESTION,
+        **{"id": "2hop__1_2", "question_decomposition": [], "answer_aliases": ["the Old"]},
         "paragraphs": [{"title": "Karimo", "paragraph_text": "A film by Vesano.", "is_supporting": True}],
-        "question_decomposition": [],
-        "answer_aliases": ["the Old"],
     },
     "bamboogle": {"Question": "Who directed Karimo?", "Answer": "Vesano"},
     "qa": QUESTION | {"id": "1", "golden_answers": ["Vesano"]},
@@ -79,11 +73,8 @@ def test_a_line_gives_a_task_of_two_hops_without_a_corpus(source: Any) -> None:
     bamboogle = source(Bamboogle, name, LINES)
     tasks = bamboogle.load()
     assert tasks[0].prompt == "When was Karimo, the film, shown?"
-    assert [(task.id, *task.answers) for task in tasks] == [
-        ("bamboogle.0", "3 May 1997"),
-        ("bamboogle.1", "Vesano"),
-        ("bamboogle.2", "Tavelo"),
-    ]
+    answers = {"bamboogle.0": ("3 May 1997",), "bamboogle.1": ("Vesano",), "bamboogle.2": ("Tavelo",)}
+    assert {task.id: task.answers for task in tasks} == answers
     assert all(task.metadata == {"hops": 2} for task in tasks)
     assert bamboogle.corpus() is None
     assert source(Bamboogle, name, LINES, offset=1, size=1).load() == tasks[1:2], "an id is a place in the file"
@@ -119,14 +110,8 @@ def test_a_source_names_the_one_that_reads_a_file(source: Any, name: str, format
 
 
 FULL = {
-    "id": 17,
-    "question": "Who directed Karimo?",
-    "golden_answers": ["Vesano", "Vesano I"],
-    "aliases": ["Vesano", "the Old"],
-    "hops": 2,
-    "type": "bridge",
-    "level": "hard",
-    "path": ["Karimo", "Vesano"],
+    **{"id": 17, "question": "Who directed Karimo?", "hops": 2, "type": "bridge", "level": "hard"},
+    **{"golden_answers": ["Vesano", "Vesano I"], "aliases": ["Vesano", "the Old"], "path": ["Karimo", "Vesano"]},
     "passages": [{"title": "Karimo", "text": "A film by Vesano."}, {"title": "Boru", "text": "A river."}],
     "metadata": {"anything": 1},
 }
@@ -173,22 +158,14 @@ HOTPOT = RECORDS["hotpotqa"]
 NOTHING_ELSE = ({}, {"context": "a note"}, HOTPOT | {"passages": []}, HOTPOT | {"context": []})
 
 
+OTHERS = {"hotpotqa": "context", "2wikimultihopqa": "context", "musique": "paragraphs"}
+
+
 @pytest.mark.parametrize(
-    ("record", "key", "name"),
-    [
-        (HOTPOT, "context", "hotpotqa"),
-        (RECORDS["2wikimultihopqa"], "context", "2wikimultihopqa"),
-        (RECORDS["musique"], "paragraphs", "musique"),
-        *((other, "", "") for other in NOTHING_ELSE),
-    ],
+    ("record", "name"), [*((RECORDS[name], name) for name in OTHERS), *((other, "") for other in NOTHING_ELSE)]
 )
-def test_paragraphs_in_the_format_of_another_source_are_noticed_once(
-    source: Any, caplog: pytest.LogCaptureFixture, record: Any, key: str, name: str
-) -> None:
+def test_paragraphs_in_the_format_of_another_source_are_noticed_once(source, caplog, record, name) -> None:
     qa = source(QA, "own.jsonl", QUESTION, *(QUESTION | record | {"id": name} for name in "ab"))
     assert (len(qa.load()), qa.corpus()) == (3, None)
-    sentence = (
-        f"qa does not read the paragraphs under {key!r} of line 2 of {qa.config.path}; the task source {name} "
-        "reads this format"
-    )
-    assert caplog.messages == [sentence] * bool(name)
+    under = f"qa does not read the paragraphs under {OTHERS.get(name)!r} of line 2 of {qa.config.path}"
+    assert caplog.messages == [f"{under}; the task source {name} reads this format"] * bool(name)

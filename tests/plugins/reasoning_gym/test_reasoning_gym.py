@@ -207,8 +207,7 @@ def test_the_recipes_train(tmp_path: Path) -> None:
     few = ["tasks.train.size=60", "tasks.eval.size=20", "evaluation.every=0", f"run.dir={tmp_path}"]
     few.append("model.dtype=float32")  # what a busy machine measures as faster may answer otherwise
     shown = train("reasoning_gym/sums-shown", ["training.steps=4", *few[1:]])
-    run = train(
-        "reasoning_gym-sums", [f"model.name={shown.path}", "training.steps=2", "training.tasks_per_step=4", *few]
-    )
+    few += [f"model.name={shown.path}", "training.steps=2", "training.tasks_per_step=4"]
+    run = train("reasoning_gym-sums", few)
     assert [step["rollout/failed"] for step in run.metrics()] == [0, 0]
     assert any(step["reward/reasoning_gym"] > 0 for step in run.metrics())

@@ -63,9 +63,8 @@ QUESTION = "Where was the director of Mira born?"
 
 def episode(*turns: tuple[str, Any, str], answer: str | None = None, error: str | None = None) -> Trajectory:
     """Turns as (thought, the query or no call, what answered it); the last one answers."""
-    trajectory = make_trajectory(
-        [((1,), (2,)) for _ in turns], texts=[f"<think>{thought}</think>" for thought, _, _ in turns], answer=answer
-    )
+    thoughts = [f"<think>{thought}</think>" for thought, _, _ in turns]
+    trajectory = make_trajectory([((1,), (2,))] * len(turns), texts=thoughts, answer=answer)
     said: list[Message] = [{"role": "user", "content": QUESTION}]
     for turn, (_, query, result) in zip(trajectory.turns, turns, strict=True):
         turn.observation = said
@@ -192,9 +191,8 @@ def test_a_run_asks_the_learner(tmp_path: Path) -> None:
     assert line["reward/thought_effect/nats"] > 0
 
 
-@pytest.mark.parametrize(
-    ("key", "option"), [("training.max_staleness=1", "max_staleness"), ("algorithm=dapo", "extra_rollouts")]
-)
-def test_a_learner_that_is_busy_cannot_be_asked(key: str, option: str) -> None:
-    with pytest.raises(ConfigError, match=f"training.{option}.* must be 0: the reward thought_effect asks the policy"):
-        load_config("default", ["rewards=[exact_match, thought_effect]", key])
+def test_a_learner_that_is_busy_cannot_be_asked() -> None:
+    for key, option in (("training.max_staleness=1", "max_staleness"), ("algorithm=dapo", "extra_rollouts")):
+        why = f"training.{option}.* must be 0: the reward thought_effect asks the policy"
+        with pytest.raises(ConfigError, match=why):
+            load_config("default", ["rewards=[exact_match, thought_effect]", key])

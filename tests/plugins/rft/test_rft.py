@@ -16,15 +16,12 @@ from agent_r1_core.trajectory import EndStatus, Group
 
 QUIET = ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", "checkpoint.best=null"]
 SMALL = [*QUIET, "threads=1", "tasks.eval.size=8", "tasks.train.size=8", "training.tasks_per_step=4"]
+SEVERAL = {"success_at": 0.5, "per_task": 1, "aggregation": "sequence_mean", "entropy_coef": 0.01}
 
 
 class TestRFT(AlgorithmContract):
     component = RFT
-    variants = (
-        {},
-        {"success_at": 0.5, "per_task": 1, "aggregation": "sequence_mean", "entropy_coef": 0.01},
-        {"loss_mask": False},
-    )
+    variants = ({}, SEVERAL, {"loss_mask": False})
 
 
 def played(sample: int, reward: float, success: bool | None = None, **more: Any) -> Trajectory:
@@ -62,7 +59,8 @@ def test_a_run_learns_from_its_own_successes(tmp_path: Path) -> None:
     run = learn(tmp_path, "training.epochs=2", "training.minibatches=2")
     for step, line in enumerate(run.metrics(), 1):
         episodes = run.read_trajectories(step)
-        chosen = [one for one, numbers in zip(episodes, run.read_token_numbers(step), strict=True) if known(numbers)]
+        pairs = zip(episodes, run.read_token_numbers(step), strict=True)
+        chosen = [one for one, numbers in pairs if numbers["advantages"] is not None]
         assert 0 < line["update/kept"] == line["update/trajectories"] == len(chosen)
         assert line["update/kept"] <= line["update/succeeded"] == sum(one.total_reward >= 1 for one in episodes)
         assert all(one.total_reward >= 1 for one in chosen)
@@ -71,10 +69,6 @@ def test_a_run_learns_from_its_own_successes(tmp_path: Path) -> None:
         assert line["rollout/episodes"] == 16
     assert min(line["update/succeeded"] for line in run.metrics()) < 16, "no failure was there to be left out"
     assert run.alarms() == []
-
-
-def known(numbers: Any) -> bool:
-    return numbers["advantages"] is not None
 
 
 def test_a_step_without_a_success_changes_nothing_and_says_so(tmp_path: Path) -> None:

@@ -16,14 +16,8 @@ from agent_r1_core.errors import ConfigError, EpisodeError
 from agent_r1_core.testing import AlgorithmContract
 
 QUIET = ["evaluation={every: 0, at_start: false, at_end: false}", "checkpoint.best=null"]
-SMALL = [
-    *QUIET,
-    "threads=1",
-    "model.dtype=float32",
-    "training.tasks_per_step=4",
-    "tasks.eval.size=8",
-    "tasks.train.size=8",
-]
+SMALL = [*QUIET, "threads=1", "model.dtype=float32", "training.tasks_per_step=4"]
+SMALL += ["tasks.eval.size=8", "tasks.train.size=8"]
 NOT_SAMPLED = {"logprob_gap", "prob_gap", "update/surprisal", "rollout/tokens_per_second", "rollout/staleness"}
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 import pytest
@@ -22,8 +23,7 @@ Moves = Callable[[str, random.Random], str]
 class TestContract(ToolEnvContract):
     component = TextArena
     variants: ClassVar = [
-        {"id": "TicTacToe-v0", "opponent": "self"},
-        {"id": "TicTacToe-v0", "opponent": "random"},
+        *({"id": "TicTacToe-v0", "opponent": opponent} for opponent in ("self", "random")),
         {"id": "KuhnPoker-v0", "opponent": "start"},
         {"id": "GuessTheNumber-v0"},
         {"id": "2048-v0", "show": ["board", "admin"]},
@@ -51,12 +51,8 @@ def steps(name: str, moves: Moves = random_move, **options: Any) -> Iterator[tup
     yield seen, step
 
 
-def swipe(seen: str, chance: random.Random) -> str:
-    return chance.choice(["[Up]", "[Left]", "[Down]", "[Right]"])
-
-
 GAMES: list[tuple[str, Moves, dict[str, Any]]] = [
-    ("2048-v0-mega-easy", swipe, {"max_turns": 400}),
+    ("2048-v0-mega-easy", lambda _, chance: chance.choice(["[Up]", "[Left]", "[Down]", "[Right]"]), {"max_turns": 400}),
     ("KuhnPoker-v0-long", random_move, {"opponent": "self"}),
     ("Sokoban-v0", lambda seen, chance: chance.choice(["[up]", "[left]", "[down]", "[right]"]), {}),
     ("PigDice-v0", lambda seen, chance: "[roll]", {"opponent": "self"}),
@@ -73,37 +69,22 @@ def test_games_disturb_neither_each_other_nor_anyone_else(name: str, moves: Move
     alone = [story(steps(name, moves, seed=seed, **options)) for seed in (1, 2)]
     random.seed(3)
     before = random.getstate()
-    both = [steps(name, moves, seed=seed, **options) for seed in (1, 2)]
     stories: list[list[str]] = [[], []]
-    while any(both):
-        for number, game in enumerate(both):
-            part = next(game, None) if game else None
-            if part is None:
-                both[number] = iter(())
-            else:
-                stories[number].append(repr(part))
-        if [len(one) for one in stories] == [len(one) for one in alone]:
-            break
+    for parts in zip_longest(*(steps(name, moves, seed=seed, **options) for seed in (1, 2))):
+        for told, part in zip(stories, parts, strict=True):
+            told += [repr(part)] if part else []
+        assert random.getstate() == before
         random.random()
         random.setstate(before)
     assert stories == alone
-    assert random.getstate() == before
 
 
 def test_games_in_threads_of_their_own_are_the_same_games() -> None:
     name, moves, options = GAMES[0]
-    alone = [story(steps(name, moves, seed=seed, **options)) for seed in range(8)]
-    found: dict[int, list[str]] = {}
-
-    def play(seed: int) -> None:
-        found[seed] = story(steps(name, moves, seed=seed, **options))
-
-    threads = [threading.Thread(target=play, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [found[seed] for seed in range(8)] == alone
+    play = lambda seed: story(steps(name, moves, seed=seed, **options))
+    alone = [play(seed) for seed in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(play, range(8))) == alone
 
 
 def test_a_player_reads_the_rules_once_and_whoever_wins_takes_what_the_other_loses() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,23 +17,11 @@ TALK = "id: SimpleNegotiation-v0, kwargs: {max_turns: 4}, rules: Talk., show: [p
 REWARD = Path(__file__).parents[2] / "fixtures/end_to_end/vowels.py"
 
 
-def trained(folder: Path, name: str, env: str, **changed: Any) -> Run:
-    overrides = {
-        "model.name": "tiny-worlds",
-        "tasks.train": "{name: seeds, size: 20}",
-        "env": f"{{name: textarena, {env}}}",
-        "rewards": "[vowels]",
-        "engine.max_new_tokens": 6,
-        "training.steps": 2,
-        "training.tasks_per_step": 3,
-        "training.samples_per_task": 3,
-        "checkpoint": "{every: 1, keep: 2, best: null}",
-        "deterministic": "true",
-        "run.dir": folder,
-        "run.name": name,
-        **{key.replace("__", "."): value for key, value in changed.items()},
-    }
-    return train("textarena", [f"{key}={value}" for key, value in overrides.items()], plugins=[REWARD])
+def trained(folder: Path, name: str, env: str, steps: int = 2) -> Run:
+    overrides = ["model.name=tiny-worlds", "tasks.train={name: seeds, size: 20}", f"env={{name: textarena, {env}}}"]
+    overrides += ["rewards=[vowels]", "engine.max_new_tokens=6", "training.tasks_per_step=3", f"training.steps={steps}"]
+    overrides += ["training.samples_per_task=3", "checkpoint={every: 1, keep: 2, best: null}", "deterministic=true"]
+    return train("textarena", [*overrides, f"run.dir={folder}", f"run.name={name}"], plugins=[REWARD])
 
 
 def test_a_policy_learns_from_both_players(tmp_path: Path) -> None:
@@ -48,12 +35,10 @@ def test_a_policy_learns_from_both_players(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("opponent", ["start", "tiny-worlds"])
-def test_a_frozen_opponent_stays_what_it_was_and_a_resumed_run_goes_on_bit_for_bit(
-    tmp_path: Path, opponent: str
-) -> None:
+def test_a_frozen_opponent_stays_what_it_was_and_a_resumed_run_goes_on_bit_for_bit(tmp_path, opponent) -> None:
     env = f"{TALK}, opponent: {opponent}"
-    whole = trained(tmp_path, "whole", env, training__steps=3)
-    part = trained(tmp_path, "part", env, training__steps=2)
+    whole = trained(tmp_path, "whole", env, steps=3)
+    part = trained(tmp_path, "part", env)
     part = train(part.path, ["training.steps=3"], resume=True)
     for one in (whole, part):
         assert {row.player for row in read_trajectories(one.trajectory_file(3))} == {0}
@@ -62,7 +47,7 @@ def test_a_frozen_opponent_stays_what_it_was_and_a_resumed_run_goes_on_bit_for_b
 
 
 def test_a_run_is_measured_against_the_model_that_it_began_with(tmp_path: Path) -> None:
-    run = trained(tmp_path, "measured", f"{TALK}, opponent: self", training__steps=1)
+    run = trained(tmp_path, "measured", f"{TALK}, opponent: self", steps=1)
     where = [f"model.name={run.path}", "tasks.eval={name: seeds, first: 1000000, size: 4}"]
     resolved = resolve(run.path, [*where, "env.opponent=tiny-worlds"], plugins=[REWARD], training=False)
     found, _ = evaluate(EvaluationPlan(resolved))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -38,15 +39,12 @@ class TestTextWorld(ToolEnvContract):
 
 def play(python: str, seed: int, *commands: str) -> list[Any]:
     """What is read first, and what each command is worth."""
-    env = TextWorld(TextWorld.Config(python=python), EnvServices())
-    try:
+    with closing(TextWorld(TextWorld.Config(python=python), EnvServices())) as env:
         told: list[Any] = [env.reset(Task(f"seed.{seed}", "Begin.", seed=seed)).messages[0]["content"]]
         for command in commands:
             step = env.step(Action(f"<answer>{command}</answer>"))
             told.append((step.reward, step.success, step.info["illegal"], step.observation.messages))
         return told
-    finally:
-        env.close()
 
 
 def test_games_are_their_seeds_and_as_if_each_were_alone(python: str) -> None:
@@ -82,15 +80,7 @@ def test_a_game_that_cannot_be_made_or_that_ended_fails_its_episode(python: str)
 
 
 def test_the_recipe_trains(python: str, tmp_path: Path) -> None:
-    few = [
-        "env.options.level=1",
-        "training.steps=2",
-        "tasks.train.first=3",
-        "tasks.train.size=2",
-        "training.tasks_per_step=2",
-    ]
-    run = train(
-        "textworld",
-        [f"env.python={python}", f"run.dir={tmp_path}", "evaluation.at_end=false", "training.samples_per_task=4", *few],
-    )
+    keys = [f"env.python={python}", f"run.dir={tmp_path}", "evaluation.at_end=false", "env.options.level=1"]
+    keys += ["tasks.train.first=3", "tasks.train.size=2", "training.tasks_per_step=2"]
+    run = train("textworld", [*keys, "training.steps=2", "training.samples_per_task=4"])
     assert [step["rollout/failed"] for step in run.metrics()] == [0, 0]

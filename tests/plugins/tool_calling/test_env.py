@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from agent_r1_tool_calling.env import INSTRUCTIONS, ToolCalling, find_answer
 from agent_r1_tool_formats.hermes import Hermes
-from agent_r1_tool_formats.search_tags import SearchTags
 
 from agent_r1_core import Action, CallRecord, Step, Task, ToolCall, ToolResult, tool
 from agent_r1_core.contracts.env import EnvServices
@@ -22,31 +21,25 @@ def lookup(name: str) -> str:
     return f"{name} was born in Tavelo."
 
 
+CALL = '<tool_call>{"name": "lookup", "arguments": {"name": "Karimo"}}</tool_call>'
+
+
 class TestToolCalling(ToolEnvContract):
     component = ToolCalling
     tools = (lookup(),)
     tool_format = Hermes()
-    actions = (
-        '<tool_call>{"name": "lookup", "arguments": {"name": "Karimo"}}</tool_call>',
-        "Hm.",
-        "<answer>Tavelo</answer>",
-    )
+    actions = (CALL, "Hm.", "<answer>Tavelo</answer>")
 
 
 async def call_tools(calls: Sequence[ToolCall]) -> list[ToolResult]:
     """Answer known calls, refuse the others."""
-    return [
-        ToolResult(call.name, "Tavelo. " * 3)
-        if call.name == "lookup"
-        else ToolResult(call.name, f"Error: there is no tool {call.name}.", error=True)
-        for call in calls
-    ]
+    texts = [(one.name, "Tavelo. " * 3 if one.name == "lookup" else f"Error: no tool {one.name}.") for one in calls]
+    return [ToolResult(name, text, error=name != "lookup") for name, text in texts]
 
 
 def make(form: Any = None, tools: bool = True, **options: Any) -> ToolCalling:
-    services = EnvServices(
-        tools={"lookup": lookup()} if tools else {}, tool_format=form or Hermes(), call_tools=call_tools
-    )
+    given = {"lookup": lookup()} if tools else {}
+    services = EnvServices(tools=given, tool_format=form or Hermes(), call_tools=call_tools)
     return ToolCalling(ToolCalling.Config(**options), services)
 
 
@@ -93,9 +86,6 @@ def test_the_state_is_what_the_tools_have_told_in_any_order() -> None:
     assert step(make(), "Hm.").observation.state_key == start
 
 
-CALL = '<tool_call>{"name": "lookup", "arguments": {"name": "Karimo"}}</tool_call>'
-
-
 def test_the_prompt_tells_how_to_call_and_answer_unless_the_recipe_sets_it_and_the_tasks_own_is_kept():
     asked = {"role": "user", "content": "Where?"}
     system, user = opening(make())
@@ -120,7 +110,7 @@ def test_a_call_brings_its_result_which_may_be_cut():
     cut = step(make(max_tool_characters=6), CALL)
     assert cut.observation.messages[0]["content"] == "Tavelo... [18 characters cut]"
     unknown = step(make(), '<tool_call>{"name": "fly", "arguments": {}}</tool_call>')
-    assert (unknown.calls[0].error, unknown.errors) == ("Error: there is no tool fly.", [])
+    assert (unknown.calls[0].error, unknown.errors) == ("Error: no tool fly.", [])
 
 
 @pytest.mark.parametrize(
@@ -131,9 +121,12 @@ def test_a_call_brings_its_result_which_may_be_cut():
         ("plain", f"I look. {CALL}", None),
     ],
 )
-def test_an_answer_ends_the_episode(style, text, answer):
+def test_an_answer_ends_the_episode_and_a_cut_reply_is_none(style, text, answer):
     made = step(make(answer=style), text)
     assert (made.terminated, made.answer, made.errors) == (answer is not None, answer, [])
+    made = step(make(answer=style), "I think that it is", cut=True)
+    assert not made.terminated
+    assert "cut off" in made.observation.messages[0]["content"]
 
 
 @pytest.mark.parametrize(
@@ -153,20 +146,6 @@ def test_malformed_actions_go_on_with_an_error(text, sentence):
     assert made.errors
 
 
-@pytest.mark.parametrize("style", ["tags", "plain"])
-def test_a_cut_reply_is_no_answer(style):
-    made = step(make(answer=style), "I think that it is", cut=True)
-    assert not made.terminated
-    assert "cut off" in made.observation.messages[0]["content"]
-
-
-def test_search_tags_reach_the_only_tool():
-    made = step(make(SearchTags()), "<search>Karimo</search>")
-    assert made.calls[0].arguments == {"name": "Karimo"}
-    (message,) = made.observation.messages
-    assert message["content"].startswith("<information>Tavelo.")
-
-
 def test_an_action_of_nothing_but_errors_or_too_many_calls_is_answered_within_bounds():
     made = step(make(max_calls=2), "<tool_call></tool_call>" * 5000)
     assert len(made.errors) == 5000
@@ -182,15 +161,15 @@ def test_an_action_of_nothing_but_errors_or_too_many_calls_is_answered_within_bo
     ("style", "text", "answer"),
     [
         ("tags", "<answer> Tavelo\n</answer>", "Tavelo"),
-        ("tags", "<answer>one</answer> no, <answer>two</answer>", "two"),
         ("tags", "<answer>one <answer>two</answer>", "two"),
+        ("tags", "<answer>one</answer> no, <answer>two</answer>", "two"),
         ("tags", "<answer>cut", None),
         ("tags", "<think><answer>one</answer></think>", None),
         ("boxed", "\\boxed{\\frac{1}{2}} is it", "\\frac{1}{2}"),
         ("boxed", "\\boxed{\\{1, 2\\}}", "\\{1, 2\\}"),
         ("boxed", "\\boxed{1} then \\boxed{2", "1"),
-        ("boxed", "{ \\boxed{a \\boxed{b} c} } \\boxed{", "a \\boxed{b} c"),
         ("boxed", "} \\\\boxed{1}", "1"),
+        ("boxed", "{ \\boxed{a \\boxed{b} c} } \\boxed{", "a \\boxed{b} c"),
         ("boxed", "\\boxed{1 \\} {2}", None),
         ("boxed", "\\boxed{" * 50_000 + "1}", "1"),
         ("plain", "<think>hm</think>42", "42"),

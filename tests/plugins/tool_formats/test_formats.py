@@ -19,12 +19,8 @@ from agent_r1_core.testing.model import CHAT_TEMPLATE
 class TestHermes(ToolFormatContract):
     component = Hermes
     malformed = (
-        "<tool_call>{}</tool_call>",
-        "<tool_call>",
-        "<tool_call>search</tool_call>",
-        "<tool_call>\n{]\n</tool_call>",
-        '<tool_call>{"name": "search"',
-        "<tool_call>[]</tool_call>",
+        *("<tool_call>{}</tool_call>", "<tool_call>", "<tool_call>search</tool_call>", "<tool_call>[]</tool_call>"),
+        *("<tool_call>\n{]\n</tool_call>", '<tool_call>{"name": "search"'),
     )
 
 
@@ -63,8 +59,8 @@ def test_calls_are_written_as_models_write_them_keep_their_order_and_an_unclosed
         (Hermes, '<tool_call>{"name": "a", "arguments": {}}', "not closed"),
         (Hermes, '{"name": "a", "arguments": {}}</tool_call>', "not opened"),
         (SearchTags, "<search>  </search>", "a search is empty"),
-        (SearchTags, "<search>Karimo", "not closed"),
         (SearchTags, "Karimo</search>", "not opened"),
+        (SearchTags, "<search>Karimo", "not closed"),
     ],
 )
 def test_a_malformed_call_is_one_error(form, text, sentence):
@@ -109,25 +105,18 @@ def test_a_tool_that_cannot_be_called_is_a_configuration_error(options, schemas,
         SearchTags(SearchTags.Config(**options)).bind(schemas)
 
 
+WRITTEN = {
+    **{"open_pattern": "\\[\\[call (?P<name>\\w+)", "close": "]]", "repeats": True},
+    **{"content": "kv-lines", "content_args": {"line_sep": ";", "kv_sep": "="}},
+    "transform": {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}},
+}
 RESPONSES = {
-    "defaults": {"role": "assistant"},
-    "start_anchor": "<|im_start|>assistant\n",
-    "fields": {
-        "content": {"repeats": True, "join": ""},
-        "tool_calls": {
-            "open_pattern": "\\[\\[call (?P<name>\\w+)",
-            "close": "]]",
-            "content": "kv-lines",
-            "content_args": {"line_sep": ";", "kv_sep": "="},
-            "repeats": True,
-            "transform": {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}},
-        },
-    },
+    **{"defaults": {"role": "assistant"}, "start_anchor": "<|im_start|>assistant\n"},
+    "fields": {"content": {"repeats": True, "join": ""}, "tool_calls": WRITTEN},
 }
 """As a model's tokenizer has it whose calls look like `[[call add a=1;b=2]]`."""
 CHAT = CHAT_TEMPLATE.replace(
-    "message['content'] + '<|im_end|>\\n'",
-    "message['content'] + calls(message) + '<|im_end|>\\n'",
+    "message['content'] + '<|im_end|>\\n'", "message['content'] + calls(message) + '<|im_end|>\\n'"
 )
 CALLS = """\
 {%- macro calls(message) -%}

@@ -70,9 +70,7 @@ def test_a_resumed_run_replaces_what_it_redoes(tmp_path: Path) -> None:
     assert len(rows(database, "SELECT DISTINCT run_id FROM metrics")) == 1
 
 
-def test_runs_keep_to_their_own_folders_or_to_a_shared_one_and_ask_no_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_keep_to_their_own_folders_or_to_a_shared_one_and_ask_no_server(tmp_path, monkeypatch):
     monkeypatch.setenv("TRACKIO_SPACE_ID", "someone/space")
     monkeypatch.setenv("TRACKIO_SERVER_URL", "http://127.0.0.1:9")
     track(tmp_path / "a", (1, 1.0))

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 import random
-import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,18 +17,9 @@ from agent_r1_core import kernels
 from agent_r1_core.contracts.engine import EngineModel
 
 VOCABULARY = 97
-SIZES = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 256,
-    "initializer_range": 0.3,
-    "bos_token_id": None,
-    "eos_token_id": None,
-    "pad_token_id": None,
-}
+SIZES: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4}
+SIZES |= {"vocab_size": VOCABULARY, "max_position_embeddings": 256, "initializer_range": 0.3}
+SIZES |= dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
 ROPE = {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "original_max_position_embeddings": 64}
 ROPE |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -40,24 +28,11 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen3": ("Qwen3", {"num_key_value_heads": 1, "head_dim": 16}),
     "llama": ("Llama", {"num_key_value_heads": 2, "attention_bias": True}),
     "llama3": ("Llama", {"rope_parameters": ROPE}),
-    "gpt_neox": ("GPTNeoX", {"rotary_pct": 0.5}),
-    "gpt2": ("GPT2", {}),
+    **{"gpt_neox": ("GPTNeoX", {"rotary_pct": 0.5}), "gpt2": ("GPT2", {})},
     "gemma": ("Gemma", {"num_key_value_heads": 1, "head_dim": 8}),
     "mistral_window": ("Mistral", {"num_key_value_heads": 2, "sliding_window": 8}),
     "mamba": ("Mamba", {"state_size": 8}),
 }
-
-
-class LetterTokenizer:
-    """Id 0 is `<stop>`, the others are one letter each."""
-
-    def decode(self, ids: list[int]) -> str:
-        return "".join("<stop>" if token == 0 else chr(ord("a") + token % 26) for token in ids)
-
-
-@pytest.fixture
-def tokenizer() -> LetterTokenizer:
-    return LetterTokenizer()
 
 
 @pytest.fixture(scope="session")
@@ -85,16 +60,12 @@ def serving(model: Callable[[str], tuple[Any, str]]) -> Callable[..., Any]:
 
     @asynccontextmanager
     async def serve(
-        kind: str = "qwen2",
-        dtype: str = "float32",
-        deterministic: bool = False,
-        tokenizer: Any = None,
-        compiled: bool = True,
-        **options: Any,
+        kind: str = "qwen2", compiled: bool = True, dtype: str = "float32", device: str = "cpu", **options: Any
     ) -> AsyncIterator[TransformersEngine]:
+        told = {name: options.pop(name) for name in ("tokenizer", "deterministic") if name in options}
         engine = TransformersEngine(TransformersEngine.Config(**options))
         kernels.switch(compiled)
-        await engine.start(EngineModel(model(kind)[1], dtype, deterministic=deterministic, tokenizer=tokenizer))
+        await engine.start(EngineModel(model(kind)[1], dtype, device, **told))
         try:
             yield engine
         finally:
@@ -102,36 +73,6 @@ def serving(model: Callable[[str], tuple[Any, str]]) -> Callable[..., Any]:
             await engine.close()
 
     return serve
-
-
-class Gate:
-    """Holds an engine's worker inside one of its steps until the gate is opened."""
-
-    def __init__(self, engine: TransformersEngine, step: int) -> None:
-        decoder = engine._worker.backend._batch._decoder
-        original, steps = decoder.next_logits, itertools.count(1)
-        self._inside, self._opened = threading.Event(), threading.Event()
-
-        def wait_at_the_gate(*contexts: Any) -> Any:
-            if next(steps) == step:
-                self._inside.set()
-                self._opened.wait(60)
-            return original(*contexts)
-
-        decoder.next_logits = wait_at_the_gate
-
-    async def reached(self) -> None:
-        assert await asyncio.to_thread(self._inside.wait, 60), "the worker never came to the gate"
-
-    async def open(self) -> None:
-        """Let what was asked for meanwhile reach the worker's inbox, then let the worker go on."""
-        await asyncio.sleep(0)
-        self._opened.set()
-
-
-@pytest.fixture
-def gate() -> type[Gate]:
-    return Gate
 
 
 @pytest.fixture

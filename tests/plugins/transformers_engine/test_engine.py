@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import itertools
 import subprocess
 import sys
 import textwrap
+import threading
 
 import pytest
 import torch
@@ -23,23 +25,32 @@ class TestTransformersEngine(EngineContract):
     variants = ({}, {"max_episodes": 2, "cache_tokens": 20})
 
 
-async def test_a_stop_string_ends_with_the_token_that_completes_it(serving, prompts, tokenizer):
-    async with serving(tokenizer=tokenizer) as engine:
+class Letters:
+    """Id 0 is `<stop>`, the others are one letter each."""
+
+    def decode(self, ids):
+        return "".join("<stop>" if token == 0 else chr(ord("a") + token % 26) for token in ids)
+
+
+class Bytes:
+    """Byte-level tokens decode to U+FFFD alone, and some decoders strip the space of a single token."""
+
+    def decode(self, ids):
+        return bytes(ids).decode("utf-8", "replace").strip(" ")
+
+
+async def test_a_stop_string_ends_with_the_token_that_completes_it(serving, prompts):
+    decode = Letters().decode
+    async with serving(tokenizer=Letters()) as engine:
         free = await engine.generate(make_request(prompts[0], 20, seed=1))
-        text = tokenizer.decode(list(free.ids[5:8]))
+        text = decode(free.ids[5:8])
         cut = await engine.generate(make_request(prompts[0], 20, seed=1, stop_strings=("zzzz", text)))
-    end = next(end for end in range(1, 21) if text in tokenizer.decode(list(free.ids[:end])))
+    end = next(end for end in range(1, 21) if text in decode(free.ids[:end]))
     assert (cut.ids, cut.finish, cut.logprobs) == (free.ids[:end], "stop", free.logprobs[:end])
 
 
-def test_a_string_may_be_completed_in_the_middle_of_a_token_whose_own_text_is_empty_or_partial(tokenizer):
-    """Byte-level tokens decode to U+FFFD alone, and some decoders strip the space of a single token."""
-
-    class Bytes:
-        def decode(self, ids: list[int]) -> str:
-            return bytes(ids).decode("utf-8", "replace").strip(" ")
-
-    stops = StopStrings(tokenizer)
+def test_a_string_may_be_completed_in_the_middle_of_a_token_whose_own_text_is_empty_or_partial():
+    stops = StopStrings(Letters())
     assert stops.completed([1, 0], ["b<st"])
     assert not stops.completed([2, 0], ["b<st"])
     stops = StopStrings(Bytes())
@@ -122,10 +133,8 @@ async def test_deterministic_mode_repeats_bit_for_bit(turns, rows, serving, prom
         contexts, log = list(prompts), []
         async with serving(deterministic=True, max_episodes=rows) as engine:
             for turn in range(turns):
-                requests = [
-                    make_request(ids, 3 + (seed + turn) % 4, seed, episode=str(seed))
-                    for seed, ids in enumerate(contexts)
-                ]
+                numbered = enumerate(contexts)
+                requests = [make_request(ids, 3 + (at + turn) % 4, at, episode=str(at)) for at, ids in numbered]
                 halves = await asyncio.gather(engine.generate_batch(requests[:3]), engine.generate_batch(requests[3:]))
                 log.append([answer for half in halves for answer in half])
                 contexts = [(*ids, *answer.ids, turn + 1) for ids, answer in zip(contexts, log[-1], strict=True)]
@@ -140,9 +149,34 @@ async def test_deterministic_batches_never_mix(serving, prompts):
         assert engine.statistics["steps"] == 5 * len(prompts)
 
 
-async def test_requests_join_while_others_run_and_leave_when_they_end_or_are_cancelled(serving, gate):
+class Gate:
+    """Holds an engine's worker inside one of its steps until the gate is opened."""
+
+    def __init__(self, engine, step):
+        decoder = engine._worker.backend._batch._decoder
+        original, steps = decoder.next_logits, itertools.count(1)
+        self._inside, self._opened = threading.Event(), threading.Event()
+
+        def wait_at_the_gate(*contexts):
+            if next(steps) == step:
+                self._inside.set()
+                self._opened.wait(60)
+            return original(*contexts)
+
+        decoder.next_logits = wait_at_the_gate
+
+    async def reached(self):
+        assert await asyncio.to_thread(self._inside.wait, 60), "the worker never came to the gate"
+
+    async def open(self):
+        """Let what was asked for meanwhile reach the worker's inbox, then let the worker go on."""
+        await asyncio.sleep(0)
+        self._opened.set()
+
+
+async def test_requests_join_while_others_run_and_leave_when_they_end_or_are_cancelled(serving):
     async with serving() as engine:
-        held = gate(engine, step=2)
+        held = Gate(engine, step=2)
         requests = [make_request((5 + seed,), 20, seed) for seed in range(3)]
         tasks = [asyncio.ensure_future(engine.generate(request)) for request in requests]
         await held.reached()
@@ -202,12 +236,12 @@ async def test_log_probs_are_those_of_the_new_weights(kind, packed, model, servi
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "gpt_neox"])
-async def test_weights_may_change_while_requests_are_in_flight(kind, model, serving, gate, prompts, logprobs_of):
+async def test_weights_may_change_while_requests_are_in_flight(kind, model, serving, prompts, logprobs_of):
     """The first five log-probs are those of the old weights, the others those of the new ones."""
     module, _ = model(kind)
     other, weights = changed(module)
     async with serving(kind) as engine:
-        held = gate(engine, step=5)
+        held = Gate(engine, step=5)
         requests = [make_request(ids, 12, seed, episode=str(seed)) for seed, ids in enumerate(prompts)]
         pending = asyncio.ensure_future(engine.generate_batch(requests))
         await held.reached()

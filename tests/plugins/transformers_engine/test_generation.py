@@ -10,15 +10,14 @@ import weakref
 
 import pytest
 import torch
-from agent_r1_transformers.engine import TransformersEngine, _disagreement, choose_decoder
+from agent_r1_transformers.engine import _disagreement, choose_decoder
 from agent_r1_transformers.graphs import Graphs
 from agent_r1_transformers.hugging import layer_shapes
 from agent_r1_transformers.lean import LeanDecoder, attend_along_trunk
 from agent_r1_transformers.prefixes import Prefixes
 from agent_r1_transformers.row import Row
 
-from agent_r1_core import kernels
-from agent_r1_core.contracts.engine import EngineModel, context_digest
+from agent_r1_core.contracts.engine import context_digest
 from agent_r1_core.kernels.compiled import Compiled
 from agent_r1_core.testing import make_request
 
@@ -28,10 +27,9 @@ LEAN = KEPT[:5]
 
 def greedy(module, context, tokens):
     ids = torch.tensor([context])
+    options = {"attention_mask": torch.ones_like(ids), "max_new_tokens": tokens, "pad_token_id": 0}
     with torch.no_grad():
-        out = module.generate(
-            ids, attention_mask=torch.ones_like(ids), max_new_tokens=tokens, do_sample=False, pad_token_id=0
-        )
+        out = module.generate(ids, do_sample=False, **options)
     return tuple(out[0, len(context) :].tolist())
 
 
@@ -92,10 +90,8 @@ async def test_log_probs_equal_a_full_forward_pass(kind, temperature, model, ser
     contexts = prompts
     async with serving(kind) as engine:
         for _ in range(2):
-            requests = [
-                make_request(ids, 10, seed, temperature, episode=str(seed)) for seed, ids in enumerate(contexts)
-            ]
-            answers = await engine.generate_batch(requests)
+            asked = [make_request(ids, 10, at, temperature, episode=str(at)) for at, ids in enumerate(contexts)]
+            answers = await engine.generate_batch(asked)
             agree(model(kind)[0], contexts, answers, temperature or 1.0)
             contexts = [(*ids, *answer.ids, 3, 4) for ids, answer in zip(contexts, answers, strict=True)]
 
@@ -171,11 +167,9 @@ async def test_recorded_steps_sample_what_others_do(kind, compiled, model, servi
         decoder.graphs = Graphs(record)
         contexts = prompts
         for budget, temperature in ((9, 1.0), (40, 1.0), (7, 0.0), (30, 0.7)):
-            requests = [
-                make_request(ids, budget - seed, seed, temperature, episode=str(seed))
-                for seed, ids in enumerate(contexts)
-            ]
-            answers = await engine.generate_batch(requests)
+            numbered = enumerate(contexts)
+            asked = [make_request(ids, budget - at, at, temperature, episode=str(at)) for at, ids in numbered]
+            answers = await engine.generate_batch(asked)
             agree(model(kind)[0], contexts, answers, temperature or 1.0)
             contexts = [(*ids, *answer.ids, 3, 4) for ids, answer in zip(contexts, answers, strict=True)]
         steps = engine.statistics["steps"]
@@ -199,20 +193,15 @@ def refused(compute, given, out, first):
     raise RuntimeError("capturing is not permitted\nmore")
 
 
-def mistaken(compute, given, out, first):
-    return lambda now: (out[0].copy_(1.01 * compute(now)[0]), out[1])
-
-
-def no_number(compute, given, out, first):
-    return lambda now: (out[0].fill_(float("nan")), out[1])
-
-
+mistaken = lambda compute, given, out, first: lambda now: (out[0].copy_(1.01 * compute(now)[0]), out[1])
+no_number = lambda compute, given, out, first: lambda now: (out[0].fill_(float("nan")), out[1])
 OTHER = "a recorded step gave other logits than the step itself"
 
 
 @pytest.mark.parametrize(
     ("record", "why"),
     [(refused, "capturing is not permitted"), (mistaken, OTHER), (no_number, OTHER)],
+    ids=["refused", "mistaken", "no_number"],
 )
 async def test_where_steps_cannot_be_recorded_they_are_computed(record, why, model, serving, prompts, agree, caplog):
     async with serving() as engine:
@@ -240,22 +229,15 @@ def test_where_triton_is_missing_a_gpu_takes_torchs_operations(model, monkeypatc
 
 
 @pytest.mark.gpu
-async def test_a_gpu_samples_alike_from_graphs_and_without(gpu, model, prompts):
+async def test_a_gpu_samples_alike_from_graphs_and_without(gpu, serving, prompts):
     """And by what torch compiles, or without it."""
     answered = []
+    requests = [make_request(ids, 60 - 3 * place, place, 1.0) for place, ids in enumerate(prompts * 3)]
     for graphs, compiled in ((True, True), (False, True), (False, False)):
-        kernels.switch(compiled)
-        engine = TransformersEngine(TransformersEngine.Config(cuda_graphs=graphs))
-        await engine.start(EngineModel(model("qwen2")[1], "float32", gpu))
-        try:
-            requests = [make_request(ids, 60 - 3 * place, place, 1.0) for place, ids in enumerate(prompts * 3)]
-            answers = await engine.generate_batch(requests)
+        async with serving(compiled=compiled, device=gpu, cuda_graphs=graphs) as engine:
+            answered.append(await engine.generate_batch(requests))
             recorded = engine._worker.backend._batch._decoder.graphs
             assert (gpu == "cuda" and graphs) == (recorded is not None and any(recorded._graphs.values()))
-        finally:
-            kernels.switch(True)
-            await engine.close()
-        answered.append(answers)
     for one, *others in zip(*answered, strict=True):
         for other in others:
             assert one.ids == other.ids

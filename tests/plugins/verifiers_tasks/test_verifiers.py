@@ -19,10 +19,7 @@ from agent_r1_core import TaskError, train
 from agent_r1_core.testing import RewardContract, TaskSourceContract, make_trajectory
 
 HERE = Path(__file__).parent
-V0 = """
-def load_environment(**options):
-    return None
-"""
+V0 = "def load_environment(**options):\n    return None\n"
 WITH_RUNTIME = """
 import verifiers.v1 as vf
 

@@ -97,10 +97,6 @@ async def test_a_deterministic_engine_repeats_itself_to_the_bit_whatever_it_did_
     assert answers[0] == answers[1]
 
 
-def weights_of(module):
-    return dict(module.named_parameters())
-
-
 async def until_sampling(engine):
     """Wait until the requests in flight have sampled for a while; the worker's own thread goes on meanwhile."""
     backend = engine._worker.backend
@@ -116,7 +112,7 @@ async def test_log_probs_are_those_of_the_new_weights(tie, model, folder, servin
     async with serving(folder(tie)) as engine:
         for version, seed in enumerate((0, 5, 6)):
             if version:
-                await engine.load_weights(weights_of(model(seed, tie)), version)
+                await engine.load_weights(dict(model(seed, tie).named_parameters()), version)
             answers = await engine.generate_batch(requests)
             agree(model(seed, tie), prompts, answers, 0.7)
             assert {answer.version for answer in answers} == {version}
@@ -129,7 +125,7 @@ async def test_requests_in_flight_go_on_with_the_new_weights(tie, model, folder,
         requests = [make_request(ids, 250, seed) for seed, ids in enumerate(prompts)]
         running = [asyncio.ensure_future(engine.generate(request)) for request in requests]
         await until_sampling(engine)
-        await engine.load_weights(weights_of(new), 4)
+        await engine.load_weights(dict(new.named_parameters()), 4)
         answers = await asyncio.gather(*running)
     for request, answer in zip(requests, answers, strict=True):
         before, after = (logprobs_of(module, request.ids, answer.ids) for module in (old, new))
@@ -141,7 +137,7 @@ async def test_requests_in_flight_go_on_with_the_new_weights(tie, model, folder,
 
 
 async def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(model, folder, serving, prompts, agree):
-    good = weights_of(model(5))
+    good = dict(model(5).named_parameters())
     embedding = good["model.embed_tokens.weight"]
     async with serving(folder()) as engine:
         with pytest.raises(EngineError, match="has shape \\[3\\]"):
@@ -154,16 +150,9 @@ async def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(model, 
     agree(model(5), [prompts[1]], [changed])
 
 
-OVERRIDES = (
-    "engine.name=vllm",
-    "engine.kv_cache_memory=0.25",
-    "training.steps=2",
-    "training.tasks_per_step=4",
-    "training.samples_per_task=4",
-    "evaluation={every: 0, at_start: false, at_end: false}",
-    "checkpoint.best=null",
-    "threads=1",
-)
+OVERRIDES = ["engine.name=vllm", "engine.kv_cache_memory=0.25", "threads=1", "checkpoint.best=null"]
+OVERRIDES += ["training.steps=2", "training.tasks_per_step=4", "training.samples_per_task=4"]
+OVERRIDES += ["evaluation={every: 0, at_start: false, at_end: false}"]
 
 
 @pytest.mark.slow

@@ -78,8 +78,7 @@ def test_float32_on_a_gpu_is_multiplied_as_float32(folder, dtype, monkeypatch):
         ({"gpu_memory_utilization": 0.3}, {}, "set engine.kv_cache_memory instead"),
         ({"processes": "separate"}, {"deterministic": True}, "set engine.processes=in_process"),
         ({}, {"dtype": "float16"}, "choose one of float32, bfloat16"),
-        ({"block_size": 33}, {}, "vLLM cannot serve the model"),
-        ({"kv_cache_memory": 1e-4}, {}, "vLLM cannot serve the model"),
+        *((options, {}, "vLLM cannot serve the model") for options in ({"block_size": 33}, {"kv_cache_memory": 1e-4})),
     ],
 )
 def test_options_that_cannot_be_are_refused(folder, options, changed, words):
@@ -121,17 +120,10 @@ async def test_the_process_around_it_stays_as_it_was(folder, serving):
     assert torch.set_num_threads is set_num_threads
 
 
-def surroundings() -> tuple[Any, ...]:
-    return (
-        dict(os.environ),
-        random.getstate(),
-        str(np.random.get_state()),
-        torch.random.get_rng_state().tolist(),
-        torch.get_num_threads(),
-        torch.get_default_dtype(),
-        torch.is_grad_enabled(),
-        sys.modules["__main__"].__dict__.get("__file__"),
-    )
+def surroundings() -> list[Any]:
+    drawn = [random.getstate(), str(np.random.get_state()), torch.random.get_rng_state().tolist()]
+    of_torch = [torch.get_num_threads(), torch.get_default_dtype(), torch.is_grad_enabled()]
+    return [dict(os.environ), *drawn, *of_torch, sys.modules["__main__"].__dict__.get("__file__")]
 
 
 @pytest.mark.slow
