@@ -141,7 +141,9 @@ def _read(path: Path) -> tuple[Layer, str | None]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the recipe {file} cannot be read: {error}; give a UTF-8 text file") from None
     document = parse(text, file)
-    values = {} if document.value is None else document.value
+    values = document.value
+    if values is None:
+        raise ConfigError(f"{file} is empty; write keys and values into it, or name another recipe, such as default")
     if not isinstance(values, dict):
         raise ConfigError(f"{file} holds {type(values).__name__} instead of keys and values; see the recipe 'default'")
     extends, recorded = values.pop("extends", None), values.pop("sources", None)

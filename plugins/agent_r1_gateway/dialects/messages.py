@@ -100,7 +100,8 @@ def _request(body: Mapping[str, Any], prefill: str) -> ChatRequest:
 
 def _system(given: Given) -> Iterator[ChatMessage]:
     if isinstance(given.value, list):
-        given = Given([block for block in given.value if not _for_billing(block)], given.where)
+        blocks = [{**block, "text": ""} if _for_billing(block) else block for block in given.value]
+        given = Given(blocks, given.where)
     if said := given.joined():
         yield ChatMessage("system", said)
 

@@ -94,6 +94,8 @@ def test_the_system_prompt_comes_first_and_names_no_client():
         assert messages.read(body(system=given)).messages == (ASKED,)
     billing = "x-anthropic-billing-header: cc_version=2.1; cch={};"
     first, second = (messages.read(body(system=[text(billing.format(at)), text("Be brief.")])) for at in (1, 2))
+    with pytest.raises(Refused, match=r"system\[1\]"):
+        messages.read(body(system=[text(billing), {"type": "image"}]))
     assert first.messages == second.messages == (ChatMessage("system", "Be brief."), ASKED)
 
 
