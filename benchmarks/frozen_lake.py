@@ -50,30 +50,23 @@ def main() -> None:
     parser.add_argument("--run", type=Path, help="the run whose policy is measured, on its own evaluation maps")
     parser.add_argument("--actions", type=int, nargs="+", default=[1, 2, 3], help="actions per turn")
     parser.add_argument("--maps", type=int, default=400, help="held-out maps")
-    options = parser.parse_args()
+    options = report.chosen(parser, maps=20)
     from agent_r1_core.evaluation.evaluator import EvaluationPlan
     from agent_r1_core.training.api import evaluate, resolve
 
-    maps = 20 if options.quick else options.maps
     policy = [f"model.name={options.run}"] if options.run else []
-    resolved = resolve(options.run or "frozen_lake", [f"evaluation.size={maps}", *policy], training=False)
+    resolved = resolve(options.run or "frozen_lake", [f"evaluation.size={options.maps}", *policy], training=False)
     source = resolved.config.tasks.eval_sets["eval"]
     if source is None:
         raise SystemExit(f"{options.run} holds its evaluation maps out of training; name a run with a tasks.eval")
-    env, tasks = resolved.make("env", resolved.config.env), resolved.make("tasks", source).load()[:maps]
+    env, tasks = resolved.make("env", resolved.config.env), resolved.make("tasks", source).load()[: options.maps]
     budget, own = env.config.max_turns * env.config.actions_per_turn, env.config.actions_per_turn
     lakes = [transitions(env.make(task.seed)) for task in tasks]
-    best = {
-        most: float(np.mean([optimum(lake, budget // most, most) for lake in lakes]))
-        for most in sorted({*options.actions, own})
-    }
+    mean = lambda most: float(np.mean([optimum(lake, budget // most, most) for lake in lakes]))
+    best = {most: mean(most) for most in sorted({*options.actions, own})}
+    first = best[options.actions[0]]
     rows: list[dict[str, Any]] = [
-        {
-            "actions per turn": most,
-            "turns": budget // most,
-            "optimum": value,
-            "of the first": value / best[options.actions[0]],
-        }
+        {"actions per turn": most, "turns": budget // most, "optimum": value, "of the first": value / first}
         for most, value in best.items()
     ]
     report.show(f"The optimal policy on {len(tasks)} maps, {budget} actions", rows)

@@ -28,8 +28,8 @@ from typing import Any, cast
 
 import agent_r1_gateway_kit
 from agent_r1_gateway import reporting
-from gateway_engine import Engine
-from gateway_peers import AgentLightning, Peer, Rllm, Verifiers, serve
+from gateway_peers import AgentLightning, Engine, Peer, Rllm, Verifiers
+from served import served
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "gateway_kit.md"
@@ -58,9 +58,8 @@ def run_kit(address: str) -> dict[str, list[tuple[str, str]]]:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "junit.xml"
             plugins = ["-p", "agent_r1_gateway_kit.pytest_plugin", "-p", "no:cacheprovider"]
-            command = [sys.executable, "-m", "pytest", *plugins]
             options = ["--agent-gateway", address, f"--junitxml={file}", "-q", "--tb=short", "-k", chosen]
-            subprocess.run([*command, *options], cwd=folder, timeout=900)
+            subprocess.run([sys.executable, "-m", "pytest", *plugins, *options], cwd=folder, timeout=900)
             for case in ET.parse(file).iter("testcase"):
                 outcomes[str(case.get("name")).partition("[")[0]].append(_outcome(case))
     return outcomes
@@ -85,35 +84,33 @@ def cell(outcomes: list[tuple[str, str]]) -> str:
     return next(kind for kind in (FAILS, AGAIN, EXACT, ABSENT) if kind in kinds)
 
 
-def table(results: Results) -> str:
-    """One row for each behaviour."""
-    lines = [f"| a program ... | {' | '.join(results)} |", "|---|" + "---|" * len(results)]
-    for name, sentence in behaviours().items():
-        cells = [cell(outcomes[name]) for outcomes in results.values()]
-        lines.append(f"| **{name.removeprefix('test_').replace('_', ' ')}**: {sentence} | {' | '.join(cells)} |")
-    return "\n".join([*lines, ""])
+def table(head: str, results: Results, rows: Mapping[str, list[Any]]) -> str:
+    lines = [f"{head} | {' | '.join(results)} |", "|---|" + "---|" * len(results)]
+    return "\n".join([*lines, *(f"| {' | '.join([name, *map(str, cells)])} |" for name, cells in rows.items()), ""])
+
+
+def by_behaviour(results: Results) -> str:
+    told = {name: f"**{shown(name)}**: {sentence}" for name, sentence in behaviours().items()}
+    rows = {sentence: [cell(one[name]) for one in results.values()] for name, sentence in told.items()}
+    return table("| a program ...", results, rows)
 
 
 def sums(results: Results) -> str:
-    """How many behaviours are what."""
-    lines = [f"| | {' | '.join(results)} |", "|---|" + "---|" * len(results)]
-    for kind in (EXACT, AGAIN, FAILS, ABSENT):
-        counts = [sum(cell(cases) == kind for cases in outcomes.values()) for outcomes in results.values()]
-        lines.append(f"| {kind} | {' | '.join(map(str, counts))} |")
-    return "\n".join([*lines, ""])
+    kinds = [[cell(cases) for cases in outcomes.values()] for outcomes in results.values()]
+    return table("|", results, {kind: [own.count(kind) for own in kinds] for kind in (EXACT, AGAIN, FAILS, ABSENT)})
 
 
 def failures(results: Results) -> str:
-    """What happened where a behaviour fails."""
     lines = []
     for gateway, outcomes in results.items():
         for name, cases in outcomes.items():
             told = sorted({sentence for kind, sentence in cases if kind == FAILS})
-            lines += [
-                f"- {gateway}, {name.removeprefix('test_').replace('_', ' ')}: {one[:240].replace('<', '&lt;')}"
-                for one in told
-            ]
+            lines += [f"- {gateway}, {shown(name)}: {one[:240].replace('<', '&lt;')}" for one in told]
     return "\n".join([*lines, ""])
+
+
+def shown(test: str) -> str:
+    return test.removeprefix("test_").replace("_", " ")
 
 
 def main() -> None:
@@ -123,21 +120,13 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="put the table into docs/gateway_kit.md")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/gateways.json")
     options = parser.parse_args()
-    venvs = {peer: getattr(options, name) for name, peer in PEERS.items()}
-    spelled, canonical = ({**ours(how), **theirs(venvs, how)} for how in (True, False))
+    venvs = {peer: getattr(options, name).absolute() for name, peer in PEERS.items() if getattr(options, name)}
+    spelled, canonical = (tried(venvs, how) for how in (True, False))
     options.out.parent.mkdir(exist_ok=True)
     options.out.write_text(json.dumps({"spelled": spelled, "canonical": canonical}, indent=1), encoding="utf-8")
-    text = "\n".join(
-        [
-            table(spelled),
-            "In sum:\n",
-            sums(spelled),
-            "With a policy that samples every text as the tokenizer encodes it:\n",
-            sums(canonical),
-            "What happened where it fails:\n",
-            failures(spelled),
-        ]
-    )
+    as_encoded = "With a policy that samples every text as the tokenizer encodes it:\n"
+    parts = [by_behaviour(spelled), "In sum:\n", sums(spelled), as_encoded, sums(canonical)]
+    text = "\n".join([*parts, "What happened where it fails:\n", failures(spelled)])
     print(text)
     if options.write:
         page = PAGE.read_text(encoding="utf-8")
@@ -145,28 +134,22 @@ def main() -> None:
         PAGE.write_text(page, encoding="utf-8")
 
 
-def ours(spelled: bool) -> dict[str, Any]:
-    """Our results; `spelled`: by a policy that samples texts one character at a time."""
-    return {"agent-r1": run_kit(serve(reporting.app(play=partial(reporting.Played, spelled=spelled))))}
-
-
-def theirs(venvs: Mapping[type[Peer], Path | None], spelled: bool) -> dict[str, Any]:
-    """The results of the peers that are installed."""
-    results = {}
+def tried(venvs: Mapping[type[Peer], Path], spelled: bool) -> dict[str, Any]:
+    """Our results, and those of the peers; `spelled`: by a policy that samples texts one character at a time."""
+    with served(reporting.app(play=partial(reporting.Played, spelled=spelled))) as address:
+        results = {"agent-r1": run_kit(address)}
     for peer, venv in venvs.items():
-        if venv is None:
-            continue
         engine, play = Engine(), cast("Callable[..., Any]", peer)
         app = reporting.app(peer.ABOUT, partial(play, engine, spelled=spelled))
         app.router.routes += engine.routes()
-        address = serve(app)
-        processes = peer.start(venv.absolute(), address)
-        try:
-            results[peer.ABOUT["name"]] = run_kit(address)
-        finally:
-            for process in processes:
-                process.kill()
-                process.wait()
+        with served(app) as address:
+            processes = peer.start(venv, address)
+            try:
+                results[peer.ABOUT["name"]] = run_kit(address)
+            finally:
+                for process in processes:
+                    process.kill()
+                    process.wait()
     return results
 
 

@@ -25,20 +25,25 @@ import asyncio
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import report
-from gpu_learner import GIB, heads, make_learner, matrix_rate, operations, profiled, seconds_of, updates, wait
 from vs_trl import at_peer
 
 from agent_r1_core import kernels
 
 report.keep_calm()
 
+GIB = 2.0**30
+WORKLOADS = {
+    "64 sequences of 1,024 tokens": {"groups": 8, "size": 8, "tokens": 1024, "prompt": 512},
+    "512 sequences of 160 tokens": {"groups": 32, "size": 16, "tokens": 160, "prompt": 96},
+}
+QUICK = {"8 sequences of 64 tokens": {"groups": 2, "size": 4, "tokens": 64, "prompt": 24}}
 ROWS = (1, 16, 64, 256)
 """Of a decoding step."""
 TRAINED = 18
@@ -47,6 +52,8 @@ ENGINE = 2
 """Bytes of a weight that the engine holds."""
 SHARE = 0.6
 """Of a card's memory, for weights; the rest is for activations."""
+KERNELS = 12
+"""Rows of a profile."""
 
 
 def arguments() -> argparse.Namespace:
@@ -55,7 +62,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--shape", default="qwen2.5-3b", help="shape of the model, see workload.py")
     options.add_argument("--layers", type=int, help="of the model; default: as many of its own as fit")
     options.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
-    options.add_argument("--dtype", default="bfloat16", choices=["float32", "bfloat16"])
+
     options.add_argument("--episodes", type=int, nargs="+", default=[64, 256], help="TRL plays as many as the first")
     options.add_argument("--prompt", type=int, default=512, help="tokens")
     options.add_argument("--new-tokens", type=int, default=256)
@@ -66,11 +73,8 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--trl-python", type=Path, help="Python of an environment that has TRL")
     options.add_argument("--micro", type=int, default=8, help="TRL's rollouts of one backward pass")
     options.add_argument("--folder", type=Path, help="folder of the model, written if missing")
-    chosen = options.parse_args()
-    if chosen.quick:
-        chosen.shape, chosen.device, chosen.repeats = "tiny", "cpu", 1
-        chosen.episodes, chosen.prompt, chosen.new_tokens, chosen.microbatch = [8], 32, 8, 512
-    return chosen
+    quick = {"shape": "tiny", "device": "cpu", "repeats": 1, "episodes": [8], "prompt": 32}
+    return report.chosen(options, **quick, new_tokens=8, microbatch=512)
 
 
 def fitting_layers(shape: dict[str, Any], free: float) -> int:
@@ -97,8 +101,162 @@ def make_model(options: argparse.Namespace, home: Path) -> tuple[Path, int]:
     return make_folder(options.folder or home / "model", name, "bfloat16", options.device), layers
 
 
+def matrix_rate(device: str) -> float:
+    import torch
+
+    size = 8192 if device == "cuda" else 256
+    left, right = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
+    return 2 * size**3 / report.seconds_of(lambda: left @ right, 12, device)
+
+
+def profiled(work: Callable[[], object], device: str) -> list[dict[str, Any]]:
+    """The operations that took longest in one call: on CUDA its kernels, by their own time."""
+    from torch.profiler import ProfilerActivity, profile
+
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device == "cuda" else [])]
+    report.wait(device)
+    begun = time.perf_counter()
+    with profile(activities=activities) as profiler:
+        work()
+        report.wait(device)
+    wall = 1e6 * (time.perf_counter() - begun)
+    took = "self_device_time_total" if device == "cuda" else "self_cpu_time_total"
+    kernels = [event for event in profiler.key_averages() if getattr(event, took) > 0]
+    if device == "cuda":
+        kernels = [event for event in kernels if str(event.device_type).endswith("CUDA")]
+    kernels.sort(key=lambda event: -getattr(event, took))
+    found = [(event.key.replace("|", " "), event.count, getattr(event, took)) for event in kernels]
+    found.insert(KERNELS, ("all together", sum(one[1] for one in found), sum(one[2] for one in found)))
+    return [
+        {"operation": name[:80], "calls": calls, "ms": spent / 1e3, "share of the wall clock %": 100 * spent / wall}
+        for name, calls, spent in found[: KERNELS + 1]
+    ]
+
+
+def make_learner(folder: Path, options: argparse.Namespace) -> Any:
+    """A GRPO learner of the model that computes every group."""
+    import workload
+
+    settings = {"max_tokens_per_microbatch": options.microbatch, "skip_without_gradient": False}
+    return workload.make_learner(folder, "bfloat16", options.device, options.gradient_checkpointing, **settings)
+
+
+def operations(learner: Any, groups: list[Any]) -> tuple[int, float]:
+    """Tokens that an update computes, and the operations of its matrix products with weights."""
+    from agent_r1_core.learning.batch import Batch
+    from agent_r1_core.learning.packing import micro_batches
+
+    batch = Batch.from_groups(groups)
+    packs = micro_batches(batch, range(batch.size), learner.settings.max_tokens_per_microbatch)
+    tokens = sum(len(packed.tree.ids) for packed in packs)
+    head = learner.policy.head.linear.weight.numel()
+    layers = sum(weight.numel() for name, weight in learner.policy.weights().items() if ".layers." in name)
+    return tokens, 6.0 * (layers * tokens + head * int(batch.action_mask.sum()))
+
+
+def updates(folder: Path, options: argparse.Namespace, rate: float) -> dict[str, Any]:
+    from workload import random_groups
+
+    begun = time.perf_counter()
+    learner = make_learner(folder, options)
+    print(f"model loaded, kernels compiled: {time.perf_counter() - begun:.1f} s", flush=True)
+    own, rows = learner.policy.decoder.tree_mask, list[dict[str, Any]]()
+    if own is None:
+        print("attention takes a kernel for each span here, and nothing else")
+    workloads = QUICK if options.quick or options.shape == "tiny" else WORKLOADS
+    vocabulary = min(learner.policy.head.vocabulary, 100_000)
+    played = {name: random_groups(**form, vocabulary=vocabulary, flat=False) for name, form in workloads.items()}
+    with _learner_as(learner, own, "full"):  # makes the optimiser's moments, which are there from then on
+        learner.update(next(iter(played.values())), 1)
+    for name, groups in played.items():
+        for checkpointing in ("none", "selective", "full"):
+            for mask in dict.fromkeys((own, None)):
+                row = {"rollout": name, "attention": "a kernel for each span" if mask is None else "one kernel"}
+                with _learner_as(learner, mask, checkpointing):
+                    rows.append(row | {"checkpointing": checkpointing} | _updated(learner, groups, options, rate))
+    report.show("Updates; the peak is above weights and moments", rows)
+    with _learner_as(learner, own, "full"):
+        kernels = profiled(lambda: learner.update(groups, 1), options.device)
+    report.show("Where the time of the last such update goes, with checkpointing", kernels)
+    return {"updates": rows, "update's kernels": kernels}
+
+
+@contextmanager
+def _learner_as(learner: Any, mask: Any, checkpointing: Any) -> Iterator[None]:
+    """The learner with a way of attention, and a value of `model.gradient_checkpointing`."""
+    from agent_r1_core.learning.recomputation import recompute
+
+    policy = learner.policy
+    before = policy.decoder.tree_mask, policy.decoder.training_mode
+    policy.decoder.tree_mask, policy.decoder.training_mode = mask, checkpointing != "none"
+    recompute(policy.decoder.module, checkpointing)
+    try:
+        yield
+    finally:
+        policy.decoder.tree_mask, policy.decoder.training_mode = before
+
+
+def _updated(learner: Any, groups: list[Any], options: argparse.Namespace, rate: float) -> dict[str, Any]:
+    """Time and peak memory of an update; nothing but None where it does not fit into the device."""
+    import torch
+    from workload import peak
+
+    tokens = sum(one.tokens for group in groups for one in group.trajectories)
+    seconds = None
+    with suppress(torch.OutOfMemoryError), peak(options.device) as found:
+        seconds = report.seconds_of(lambda: learner.update(groups, 1), options.repeats, options.device)
+    if seconds is None:
+        learner.optimiser.clear()
+        torch.cuda.empty_cache()
+        return dict.fromkeys(("s/update", "tokens/s", "computed tokens/s", "share of matrix rate %", "peak GiB"))
+    row = {"s/update": seconds, "tokens/s": tokens / seconds, **shares(operations(learner, groups), seconds, rate)}
+    return row | {"peak GiB": found.bytes / GIB}
+
+
+def shares(of_update: tuple[int, float], seconds: float, rate: float) -> dict[str, float]:
+    """How fast an update computes its tokens and operations."""
+    computed, work = of_update
+    return {"computed tokens/s": computed / seconds, "share of matrix rate %": 100 * work / seconds / rate}
+
+
+def heads(folder: Path, options: argparse.Namespace, rate: float) -> dict[str, Any]:
+    """The table of the part `head`: as the learner computes it, and by a log-softmax over all logits."""
+    import torch
+    from workload import peak
+
+    from agent_r1_core.learning.head import Head
+    from agent_r1_core.models import load_model
+
+    model = load_model(folder, torch.float32, options.device)
+    head, width, rows = Head(model), model.config.hidden_size, []
+
+    def by_all_logits(hidden: Any, ids: Any) -> Any:
+        table = torch.log_softmax(head.logits(hidden), -1)
+        return table.gather(1, ids[:, None])[:, 0]
+
+    def work(way: Any, hidden: Any, ids: Any) -> None:
+        with torch.autocast(options.device, torch.bfloat16):
+            logprobs = way(hidden, ids)
+        logprobs.sum().backward()
+
+    ways = {"in chunks": lambda hidden, ids: head.logprobs(hidden, ids, 1.0)[0], "by all logits": by_all_logits}
+    for tokens in (64,) if options.quick else (1024, 4096, 16384):
+        hidden = torch.randn(tokens, width, device=options.device, requires_grad=True)
+        ids = torch.randint(head.vocabulary, (tokens,), device=options.device)
+        for name, way in ways.items():
+            row: dict[str, Any] = {"tokens": tokens, "log-probs": name, "ms": None, "peak GiB": None}
+            with suppress(torch.OutOfMemoryError), peak(options.device) as found:
+                row["ms"] = 1e3 * report.seconds_of(partial(work, way, hidden, ids), options.repeats, options.device)
+            if row["ms"] is None:
+                torch.cuda.empty_cache()
+            else:
+                row["peak GiB"] = found.bytes / GIB
+            rows.append(row)
+    report.show("Log-probs of chosen tokens and their gradient", rows)
+    return {"heads": rows}
+
+
 def decoding(folder: Path, options: argparse.Namespace, rate: float) -> dict[str, Any]:
-    """The tables of the part `decoding`."""
     import torch
     from agent_r1_transformers.engine import choose_decoder
     from agent_r1_transformers.graphs import Graphs
@@ -108,16 +266,19 @@ def decoding(folder: Path, options: argparse.Namespace, rate: float) -> dict[str
 
     rows: list[dict[str, Any]] = []
     with torch.inference_mode():
-        module = load_module(EngineModel(str(folder), options.dtype, options.device))
+        module = load_module(EngineModel(str(folder), "bfloat16", options.device))
         decoder: Any = choose_decoder(module)
         for count in (4,) if options.quick else ROWS:
             contexts = [[(7 * row + place) % 200 for place in range(options.prompt)] for row in range(count)]
-            _read(decoder, [context[:-1] for context in contexts])
+            for first in range(0, count, 16):  # fill the cache, a few rows at a time
+                some = [context[:-1] for context in contexts[first : first + 16]]
+                decoder.cache.reserve(count, len(some[0]) + 64)
+                decoder.read(first, [0] * len(some), some)
             took = []
             for recorded in (False, True) if options.device == "cuda" else (False,):
                 decoder.graphs = Graphs() if recorded else None
                 for step in (decoder.next_logits, partial(_sampled, decoder)):
-                    took.append(seconds_of(partial(step, contexts), options.device, 5 * options.repeats))
+                    took.append(report.seconds_of(partial(step, contexts), 5 * options.repeats, options.device))
             row = {"rows": count, "model ms": 1e3 * took[0], "with sampling ms": 1e3 * took[1]}
             if len(took) > 2:
                 row |= {"from a graph ms": 1e3 * took[2], "with sampling, from a graph ms": 1e3 * took[3]}
@@ -129,14 +290,6 @@ def decoding(folder: Path, options: argparse.Namespace, rate: float) -> dict[str
     return {"decoding": rows, "step's kernels": kernels}
 
 
-def _read(decoder: Any, contexts: list[list[int]]) -> None:
-    """Fill the cache, a few rows at a time."""
-    for first in range(0, len(contexts), 16):
-        some = contexts[first : first + 16]
-        decoder.cache.reserve(len(contexts), len(contexts[0]) + 64)
-        decoder.read(first, [0] * len(some), some)
-
-
 def _sampled(decoder: Any, contexts: list[list[int]]) -> None:
     from agent_r1_core.engines.sampling import draws
     from agent_r1_core.testing import make_request
@@ -146,7 +299,6 @@ def _sampled(decoder: Any, contexts: list[list[int]]) -> None:
 
 
 def steps(folder: Path, options: argparse.Namespace, rate: float) -> dict[str, Any]:
-    """The tables of the part `step`."""
     said = peer(folder.absolute(), options) if options.trl_python is not None else None
     rows = asyncio.run(our_steps(folder, options, rate))
     report.show("A step: rollout, update, weights", rows)
@@ -170,26 +322,17 @@ async def our_steps(folder: Path, options: argparse.Namespace, rate: float) -> l
         learner = make_learner(folder, options)
         most = max(options.episodes)
         graphs = {"cuda_graphs": not options.plain}
-        async with served(folder, "transformers", options.dtype, options.device, most, **graphs) as model:
+        async with served(folder, "transformers", "bfloat16", options.device, most, **graphs) as model:
             for episodes in options.episodes:
-                steps = [
-                    await _step(model, learner, episodes, number, options) for number in range(options.repeats + 1)
-                ]
+                repeats = range(options.repeats + 1)
+                steps = [await _step(model, learner, episodes, number, options) for number in repeats]
                 took = {name: statistics.median(step[name] for step, _ in steps[1:]) for name in steps[0][0]}
-                computed, work = operations(learner, steps[-1][1])
-                rows.append(
-                    {
-                        "episodes": episodes,
-                        "rollout s": took["rollout"],
-                        "rollout tokens/s": took["sampled"] / took["rollout"],
-                        "update s": took["update"],
-                        "learner tokens/s": took["tokens"] / took["update"],
-                        "computed tokens/s": computed / took["update"],
-                        "share of matrix rate %": 100 * work / took["update"] / rate,
-                        "weights s": took["weights"],
-                        "s/step": took["rollout"] + took["update"] + took["weights"],
-                    }
-                )
+                row = {"episodes": episodes, "rollout s": took["rollout"]}
+                row |= {"rollout tokens/s": took["sampled"] / took["rollout"], "update s": took["update"]}
+                row |= {"learner tokens/s": took["tokens"] / took["update"]}
+                row |= shares(operations(learner, steps[-1][1]), took["update"], rate)
+                whole = took["rollout"] + took["update"] + took["weights"]
+                rows.append(row | {"weights s": took["weights"], "s/step": whole})
     return [row | {"peak GiB": found.bytes / GIB} for row in rows]
 
 
@@ -197,41 +340,29 @@ async def _step(
     model: Any, learner: Any, episodes: int, number: int, options: argparse.Namespace
 ) -> tuple[dict[str, float], Any]:
     """Play, update and load weights: the seconds of each and the tokens, and the groups."""
-    moments = [time.perf_counter()]
+    begun = time.perf_counter()
     result = await model.play(episodes, options.new_tokens, number, turns=1, prompt=options.prompt)
-    moments.append(time.perf_counter())
+    played = time.perf_counter()
     learner.update(result.groups, 1)
-    wait(options.device)
-    moments.append(time.perf_counter())
+    report.wait(options.device)
+    learnt = time.perf_counter()
     await model.engine.load_weights(learner.policy.weights(), number)
-    wait(options.device)
-    moments.append(time.perf_counter())
-    took = dict(zip(("rollout", "update", "weights"), (b - a for a, b in pairwise(moments)), strict=True))
+    report.wait(options.device)
+    took = {"rollout": played - begun, "update": learnt - played, "weights": time.perf_counter() - learnt}
     took["sampled"] = sum(one.action_tokens for one in result.trajectories)
     took["tokens"] = sum(one.tokens for one in result.trajectories)
     return took, result.groups
 
 
 def peer(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """What TRL says of its steps."""
-    numbers = {
-        "--steps": options.repeats + 2,
-        "--rollouts": options.episodes[0],
-        "--micro": min(options.micro, options.episodes[0]),
-        "--prompt": options.prompt,
-        "--completion": options.new_tokens,
-    }
-    words = [word for pair in numbers.items() for word in pair]
-    precision = ["--bf16"] if options.dtype == "bfloat16" else []
-    return at_peer(options.trl_python.absolute(), "peer_trl.py", "continue", "--model", folder, *words, *precision)
+    episodes = options.episodes[0]
+    sizes = ["--steps", options.repeats + 2, "--rollouts", episodes, "--micro", min(options.micro, episodes)]
+    words = ["--model", folder, *sizes, "--prompt", options.prompt, "--completion", options.new_tokens, "--bf16"]
+    return at_peer(options.trl_python.absolute(), "peer_trl.py", "continue", *words)
 
 
-PARTS: dict[str, Callable[[Path, argparse.Namespace, float], dict[str, Any]]] = {
-    "learner": updates,
-    "head": heads,
-    "decoding": decoding,
-    "step": steps,
-}
+Part = Callable[[Path, argparse.Namespace, float], dict[str, Any]]
+PARTS: dict[str, Part] = {"learner": updates, "head": heads, "decoding": decoding, "step": steps}
 
 
 def main() -> None:
@@ -239,8 +370,8 @@ def main() -> None:
     kernels.switch(not options.plain)
     with tempfile.TemporaryDirectory() as home:
         folder, layers = make_model(options, Path(home))
-        rate = matrix_rate(options.device, options.dtype)
-        print(f"{options.shape} with {layers} layers, {options.dtype}, {options.device}; ", end="")
+        rate = matrix_rate(options.device)
+        print(f"{options.shape} with {layers} layers, bfloat16, {options.device}; ", end="")
         print(f"matrix rate: {rate / 1e12:.3g} tera-operations a second", flush=True)
         tables: dict[str, Any] = {"layers": layers, "matrix_rate": rate}
         for part in options.parts:

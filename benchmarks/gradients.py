@@ -1,19 +1,18 @@
 """Is our gradient TRL's, on the same batch with the same weights?
 
-    python benchmarks/gradients.py --venv .trl-venv         # makes the environment, with pinned packages, on first use
-    python benchmarks/gradients.py --trl-python PATH        # or an environment that has TRL already
+    python benchmarks/gradients.py --venv .trl-venv         # makes the environment, with pinned packages, if missing
 
 One batch of random ids: 8 groups of 4, one without spread; ragged prompts, turns and lengths; tool answers between the
 actions and at the end, masked on both sides. Two passes over it: `first`, with the weights of the rollout, and
 `second`, with other weights, so that ratios differ from 1 and clips act (`clipped`: their share, as TRL counts it).
 Both sides compute old log-probs, advantages, losses and gradients themselves, TRL with a GRPOTrainer that really trains
-(peer_gradients.py), in float64 but for rewards and advantages, which TRL keeps in float32; we compute in float32.
+(peer_trl.py), in float64 but for rewards and advantages, which TRL keeps in float32; we compute in float32.
 Constants are TRL's where it has no option: 1e-4 beside the standard deviation. `filter: none`, since TRL's DAPO keeps
 groups without spread. RLOO is TRL's `luspo` sum of tokens with rewards times n / (n - 1), which makes the group's mean
 a leave-one-out.
 
 `difference` is ||ours - TRL's|| / ||TRL's|| over all weights; `TRL, float32` the same for TRL in float32 against itself
-in float64, which is what rounding alone may make. The script fails if a difference is above --limit.
+in float64, which is what rounding alone may make. The script fails if a difference is above 1e-5.
 """
 
 from __future__ import annotations
@@ -27,46 +26,42 @@ from pathlib import Path
 from typing import Any
 
 import report
-from vs_trl import add_peer, at_peer, peer_python
+from vs_trl import at_peer, peer_python
 
 report.keep_calm()
 
 GROUPS, SIZE, HORIZON = 8, 4, 64
 PASSES = ("first", "second")
-CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "GRPO": ({"name": "grpo", "eps": 1e-4}, {"loss_type": "grpo"}),
-    "GRPO with KL": (
-        {"name": "grpo", "eps": 1e-4, "kl_coef": 0.1, "kl_correction": True},
-        {"loss_type": "grpo", "beta": 0.1, "use_bias_correction_kl": True},
-    ),
-    "Dr. GRPO": (
-        {"name": "dr_grpo", "horizon": HORIZON},
-        {"loss_type": "dr_grpo", "scale_rewards": "none", "max_completion_length": HORIZON},
-    ),
-    "DAPO": (
-        {"name": "dapo", "eps": 1e-4, "filter": "none"},
-        {"loss_type": "dapo", "epsilon": 0.2, "epsilon_high": 0.28},
-    ),
-    "GSPO": (
-        {"name": "gspo", "eps": 1e-4},
-        {"loss_type": "grpo", "importance_sampling_level": "sequence", "epsilon": 3e-4, "epsilon_high": 4e-4},
-    ),
-    "CISPO": ({"name": "cispo", "eps": 1e-4, "clip_high": 0.28}, {"loss_type": "cispo", "epsilon_high": 1.28}),
-    "RLOO": (
-        {"name": "rloo"},
-        {"loss_type": "luspo", "scale_rewards": "none", "reward_weights": [SIZE / (SIZE - 1)]},
-    ),
+EPS = {"eps": 1e-4}
+OURS: dict[str, dict[str, Any]] = {
+    "GRPO": {"name": "grpo", **EPS},
+    "GRPO with KL": {"name": "grpo", **EPS, "kl_coef": 0.1, "kl_correction": True},
+    "Dr. GRPO": {"name": "dr_grpo", "horizon": HORIZON},
+    "DAPO": {"name": "dapo", **EPS, "filter": "none"},
+    "GSPO": {"name": "gspo", **EPS},
+    "CISPO": {"name": "cispo", **EPS, "clip_high": 0.28},
+    "RLOO": {"name": "rloo"},
 }
-"""An algorithm of ours, and TRL's options for the same formulas."""
+SEQUENCE = {"importance_sampling_level": "sequence", "epsilon": 3e-4, "epsilon_high": 4e-4}
+TRLS: dict[str, dict[str, Any]] = {
+    "GRPO": {"loss_type": "grpo"},
+    "GRPO with KL": {"loss_type": "grpo", "beta": 0.1, "use_bias_correction_kl": True},
+    "Dr. GRPO": {"loss_type": "dr_grpo", "scale_rewards": "none", "max_completion_length": HORIZON},
+    "DAPO": {"loss_type": "dapo", "epsilon": 0.2, "epsilon_high": 0.28},
+    "GSPO": {"loss_type": "grpo", **SEQUENCE},
+    "CISPO": {"loss_type": "cispo", "epsilon_high": 1.28},
+    "RLOO": {"loss_type": "luspo", "scale_rewards": "none", "reward_weights": [SIZE / (SIZE - 1)]},
+}
+"""TRL's options for the same formulas."""
 
 
-def weights(first: Path, seed: int) -> tuple[Path, Path]:
+def weights(first: Path) -> tuple[Path, Path]:
     """Folders beside that of a model, changed at random: the rollout's weights, and those that an update has moved."""
     import torch
 
     from agent_r1_core.models import load_model
 
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     model, folders = load_model(first, torch.float32, "cpu"), (Path(f"{first}-old"), Path(f"{first}-new"))
     for target, scale in zip(folders, (0.1, 0.02), strict=True):
         with torch.no_grad():
@@ -78,12 +73,11 @@ def weights(first: Path, seed: int) -> tuple[Path, Path]:
     return folders
 
 
-def batch(seed: int) -> list[Any]:
-    """Groups of random trajectories."""
+def batch() -> list[Any]:
     from agent_r1_core import Group
     from agent_r1_core.testing import make_task, make_trajectory
 
-    rng = random.Random(f"gradients/{seed}/True")  # as when the table of the README was measured
+    rng = random.Random("gradients/0/True")  # as when the table of the README was measured
 
     def ids(low: int, high: int) -> list[int]:
         return [rng.randrange(256) for _ in range(rng.randint(low, high))]
@@ -147,19 +141,18 @@ def distance(of: dict[str, Any], to: dict[str, Any], which: str) -> float:
     return float(apart / torch.stack([to[name].double().norm() for name in names]).norm())
 
 
-def compare(peer: Path, home: Path, titles: list[str], seed: int) -> list[dict[str, Any]]:
-    """A row for each case and pass."""
+def compare(peer: Path, home: Path, titles: list[str]) -> list[dict[str, Any]]:
     from safetensors.torch import load_file
     from workload import make_folder
 
-    groups, folders = batch(seed), weights(make_folder(home / "random", "tiny"), seed)
+    groups, folders = batch(), weights(make_folder(home / "random", "tiny"))
     plain = [[for_trl(one) for one in group.trajectories] for group in groups]
-    job = {"configs": [CASES[title][1] for title in titles], "groups": plain, "folders": folders}
+    job = {"configs": [TRLS[title] for title in titles], "groups": plain, "folders": folders}
     (home / "job.json").write_text(json.dumps(job, default=str), encoding="utf-8")
-    clipped = at_peer(peer, "peer_gradients.py", home / "job.json", home)["clipped"]
+    clipped = at_peer(peer, "peer_trl.py", "gradients", home / "job.json", home)["clipped"]
     rows = []
     for number, title in enumerate(titles):
-        own = ours(CASES[title][0], copy.deepcopy(groups), *folders)
+        own = ours(OURS[title], copy.deepcopy(groups), *folders)
         exact, rounded = (load_file(home / f"{number}-{dtype}.safetensors") for dtype in ("float64", "float32"))
         for which in PASSES:
             row = {"algorithm": title, "pass": which, "clipped": clipped[number] if which == "second" else 0.0}
@@ -170,21 +163,19 @@ def compare(peer: Path, home: Path, titles: list[str], seed: int) -> list[dict[s
 
 def main() -> None:
     parser = report.parser(__doc__, "gradients")
-    add_peer(parser)
-    parser.add_argument("--limit", type=float, default=1e-5, help="largest difference that passes")
-    parser.add_argument("--seed", type=int, default=0, help="of weights and batch")
+    parser.add_argument("--venv", type=Path, required=True, help="folder of TRL's environment, made if missing")
     options = parser.parse_args()
-    peer = peer_python(options)
+    peer = peer_python(options.venv)
     import torch
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as home:
-        rows = compare(peer, Path(home), ["GRPO"] if options.quick else list(CASES), options.seed)
+        rows = compare(peer, Path(home), ["GRPO"] if options.quick else list(OURS))
     report.show("||ours - TRL's|| / ||TRL's||", rows)
     worst = max(row["difference"] for row in rows)
     print(f"\nlargest difference: {worst:.1e}")
     report.save(options.out, options, {"gradients": rows, "largest": worst})
-    if worst > options.limit:
+    if worst > 1e-5:
         sys.exit(1)
 
 

@@ -10,14 +10,14 @@ The rate is that of large square products, measured between the steps; both are 
 
 from __future__ import annotations
 
-import statistics
 import time
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import report
-from pairs import WARM, Training, interval
+from pairs import STILL, WARM, Training, interval, training_parser
 
 report.keep_calm()
 
@@ -51,33 +51,20 @@ def rate() -> float:
 
     torch.set_num_threads(1)
     left, right = torch.randn(2, SIZE, SIZE)
-    seconds = []
-    for _ in range(6):
-        begun = time.process_time()
-        left @ right
-        seconds.append(time.process_time() - begun)
-    return 2 * SIZE**3 / statistics.median(seconds[1:])
+    return 2 * SIZE**3 / report.seconds_of(lambda: left @ right, 5, clock=time.process_time)
 
 
 def main() -> None:
-    parser = report.parser(__doc__, "limit")
-    parser.add_argument("--recipe", default="default")
-    parser.add_argument("--settings", nargs="*", default=["seed=0", "threads=1", "model.dtype=float32"])
-    parser.add_argument("--steps", type=int, default=10)
-    options = parser.parse_args()
-    steps = 2 if options.quick else options.steps
-    still = ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", "checkpoint.every=1000"]
-    settings = [options.recipe, *options.settings, f"training.steps={WARM + steps}", *still]
+    options = report.chosen(training_parser(__doc__, "limit", 10), steps=2)
+    steps = WARM + options.steps
+    settings = [options.recipe, *options.settings, f"training.steps={steps}", *STILL]
     rows: list[dict[str, Any]] = []
     with TemporaryDirectory() as folder:
-        training = Training("limit", Path(folder), settings)
-        try:
-            for number in range(WARM + steps):
+        with closing(Training("limit", Path(folder), settings)) as training:
+            for number in range(steps):
                 used, _ = training.step()
                 rows.append({"step": number + 1, "processor s": used, "GFLOP/s of products": rate() / 1e9})
             training.finish()
-        finally:
-            training.close()
         add_limits(Path(folder) / "limit", rows)
     rows = rows[WARM:]
     report.show("Steps", rows)

@@ -32,7 +32,6 @@ class Multiply(Tool):
         return dict(get_json_schema(multiply))
 
     async def run(self, arguments: Any, context: Any) -> int:
-        """The product, after the latency."""
         if self.config.latency:
             await asyncio.sleep(self.config.latency)
         return int(arguments.a * arguments.b)
@@ -42,7 +41,6 @@ class Products(TaskSource):
     """ "What is a * b?" for digits from 1 to 9; 80 of the 81, so that every step has as many episodes."""
 
     def load(self) -> list[Task]:
-        """The questions."""
         pairs = [(a, b) for a in range(1, 10) for b in range(1, 10)][:80]
         return [Task(f"{a}x{b}", f"What is {a} * {b}?", (str(a * b),)) for a, b in pairs]
 

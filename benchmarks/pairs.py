@@ -10,6 +10,7 @@ compared on a machine that others use, too, as far as they do not fill its cache
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
 import signal
@@ -18,14 +19,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import report
 
-TICK = os.sysconf("SC_CLK_TCK")
 WARM = 2
 """Steps that are not measured."""
+STILL = ("evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", "checkpoint.every=1000")
+"""Settings of a run in which nothing but steps happens."""
+
+
+def training_parser(document: str | None, name: str, steps: int) -> argparse.ArgumentParser:
+    parser = report.parser(document, name)
+    parser.add_argument("--recipe", default="default")
+    parser.add_argument("--settings", nargs="*", default=["seed=0", "threads=1", "model.dtype=float32"])
+    parser.add_argument("--steps", type=int, default=steps, help="to measure")
+    return parser
 
 
 class Training:
@@ -35,14 +46,12 @@ class Training:
         self.name = name
         self._metrics, self._log = folder / name / "metrics.jsonl", folder / f"{name}.log"
         settings = [*arguments, f"run.dir={folder}", f"run.name={name}"]
+        command, calm = (
+            [python, "-P", "-m", "agent_r1_cli", "train", "--trust", *settings],
+            {**os.environ, **report.CALM},
+        )
         with self._log.open("w") as log:
-            self._process = subprocess.Popen(
-                [python, "-P", "-m", "agent_r1_cli", "train", "--trust", *settings],
-                env={**os.environ, **report.CALM},
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            self._process = subprocess.Popen(command, env=calm, stdout=log, stderr=log, start_new_session=True)
         self.signal(signal.SIGSTOP)
 
     def signal(self, number: int) -> None:
@@ -63,11 +72,9 @@ class Training:
         return self._metrics.read_bytes().count(b"\n") if self._metrics.exists() else 0
 
     def _used(self) -> float:
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICK
+        return report.processor_seconds(self._process.pid)
 
     def finish(self) -> None:
-        """Let it come to its end."""
         self.signal(signal.SIGCONT)
         self._process.wait(timeout=600)
 
@@ -85,29 +92,20 @@ def interval(ratios: Sequence[float]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = report.parser(__doc__, "pairs")
-    parser.add_argument("--recipe", default="default")
+    parser = training_parser(__doc__, "pairs", 20)
     parser.add_argument("--first-python", default=sys.executable, help="Python of an environment")
-    parser.add_argument("--settings", nargs="*", default=["seed=0", "threads=1", "model.dtype=float32"], help="of both")
     parser.add_argument("--first", nargs="*", default=["kernels=false"], help="settings of the one")
     parser.add_argument("--second", nargs="*", default=["kernels=true"], help="settings of the other")
-    parser.add_argument("--pairs", type=int, default=20)
-    options = parser.parse_args()
-    pythons = {"first": options.first_python, "second": sys.executable}
-    pairs = 2 if options.quick else options.pairs
-    still = ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", "checkpoint.every=1000"]
-    settings = [options.recipe, *options.settings, f"training.steps={WARM + pairs + 1}", *still]
+    options = report.chosen(parser, steps=2)
+    settings = [options.recipe, *options.settings, f"training.steps={WARM + options.steps + 1}", *STILL]
     measured: list[dict[str, tuple[float, float]]] = []
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, ExitStack() as stack:
         both = [
-            Training(name, Path(folder), [*settings, *vars(options)[name]], python) for name, python in pythons.items()
+            stack.enter_context(closing(Training(name, Path(folder), [*settings, *vars(options)[name]], python)))
+            for name, python in {"first": options.first_python, "second": sys.executable}.items()
         ]
-        try:
-            for number in range(WARM + pairs):
-                measured.append({run.name: run.step() for run in (both if number % 2 else both[::-1])})
-        finally:
-            for run in both:
-                run.close()
+        for number in range(WARM + options.steps):
+            measured.append({run.name: run.step() for run in (both if number % 2 else both[::-1])})
     rows = []
     for place, kind in enumerate(("processor time", "time")):
         seconds = [{name: found[place] for name, found in pair.items()} for pair in measured[WARM:]]

@@ -10,17 +10,16 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from traceback import walk_stack
 from types import FrameType
 
 import report
+from pairs import STILL, WARM, training_parser
 
 report.keep_calm()
 
-WARM = 2
-"""Steps that are not measured."""
 PERIOD = 0.004
 """Seconds between two looks."""
 ENGINE, LEARNER = "agent-r1-transformers", "agent_r1_core/learning/"
@@ -38,7 +37,7 @@ PARTS = {
 
 def part_of(thread: str, frame: FrameType) -> str:
     """The row that a thread's time belongs to."""
-    stack = [f"{one.f_code.co_filename}:{one.f_code.co_name}" for one in _outwards(frame)]
+    stack = [f"{one.f_code.co_filename}:{one.f_code.co_name}" for one, _ in walk_stack(frame)]
     if thread.startswith(ENGINE):
         owner, rest = "engine", "engine, rest"
     elif any(LEARNER in one for one in stack):
@@ -47,12 +46,6 @@ def part_of(thread: str, frame: FrameType) -> str:
         return "tools and other calls" if thread.startswith("agent-r1-call") else "episodes, files and metrics"
     fits = (part for part, held in PARTS.items() if part.startswith(owner) and any(one in stack[0] for one in held))
     return next(fits, rest)
-
-
-def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
 
 
 class Sampler(threading.Thread):
@@ -91,20 +84,14 @@ def _used(thread: int | None) -> int:
 
 
 def main() -> None:
-    parser = report.parser(__doc__, "parts")
-    parser.add_argument("--recipe", default="default")
-    parser.add_argument("--settings", nargs="*", default=["seed=0", "threads=1", "model.dtype=float32"])
-    parser.add_argument("--steps", type=int, default=20)
-    options = parser.parse_args()
+    options = report.chosen(training_parser(__doc__, "parts", 20), steps=2)
     from agent_r1_core import train
 
-    steps = WARM + (2 if options.quick else options.steps)
-    still = ["evaluation.every=0", "evaluation.at_start=false", "evaluation.at_end=false", "checkpoint.every=1000"]
     with TemporaryDirectory() as folder:
-        place = [f"training.steps={steps}", f"run.dir={folder}", "run.name=parts"]
+        place = [f"training.steps={WARM + options.steps}", f"run.dir={folder}", "run.name=parts"]
         sampler = Sampler(Path(folder, "parts", "metrics.jsonl"))
         sampler.start()
-        train(options.recipe, [*options.settings, *still, *place], trust=True)
+        train(options.recipe, [*options.settings, *STILL, *place], trust=True)
         sampler.end()
     total = sum(sampler.spent.values())
     rows = [

@@ -30,7 +30,6 @@ TEMPLATE = (Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja").read
 
 
 def conversation(a: int, b: int) -> list[dict[str, Any]]:
-    """A question, a call, its result and the answer."""
     call = {"type": "function", "function": {"name": "multiply", "arguments": {"a": a, "b": b}}}
     return [
         {"role": "system", "content": "Use tools."},
@@ -44,10 +43,8 @@ def conversation(a: int, b: int) -> list[dict[str, Any]]:
 def base_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     """The tokenizer of a model whose turns end with `<|im_end|>`."""
     tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, padding_side="left", pad_token="<|endoftext|>")
-    if tokenizer.eos_token != "<|im_end|>":
-        raise SystemExit(
-            f"turns of {folder} end with {tokenizer.eos_token}; give a model whose turns end with <|im_end|>"
-        )
+    if (end := tokenizer.eos_token) != "<|im_end|>":
+        raise SystemExit(f"turns of {folder} end with {end}; give a model whose turns end with <|im_end|>")
     tokenizer.chat_template = TEMPLATE
     return tokenizer
 
@@ -60,18 +57,10 @@ def make_tokenizer(rng: random.Random) -> PreTrainedTokenizerFast:
     renderer = PreTrainedTokenizerFast(tokenizer_object=pieces, chat_template=TEMPLATE)
     said = [conversation(rng.randint(1, 9), rng.randint(1, 9)) for _ in range(400)]
     texts = [renderer.apply_chat_template(one, tools=[multiply], tokenize=False) for one in said]
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    pieces.train_from_iterator(
-        texts,
-        trainers.BpeTrainer(vocab_size=768, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False),
-    )
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=pieces,
-        eos_token="<|im_end|>",
-        pad_token="<|endoftext|>",
-        padding_side="left",
-        chat_template=TEMPLATE,
-    )
+    first: Any = {"special_tokens": SPECIAL, "initial_alphabet": pre_tokenizers.ByteLevel.alphabet()}
+    pieces.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=768, show_progress=False, **first))
+    ends = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "padding_side": "left"}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=pieces, chat_template=TEMPLATE, **ends)
     tokenizer.add_tokens(TAGS)
     return tokenizer
 
@@ -79,21 +68,13 @@ def make_tokenizer(rng: random.Random) -> PreTrainedTokenizerFast:
 def make_model(tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
     """Random weights: 4 layers of 128."""
     torch.manual_seed(0)
-    return Qwen2ForCausalLM(
-        Qwen2Config(
-            vocab_size=len(tokenizer),
-            hidden_size=128,
-            intermediate_size=384,
-            num_hidden_layers=4,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=2048,
-            tie_word_embeddings=True,
-            bos_token_id=None,
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-        )
-    )
+    fields: dict[str, Any] = {
+        **{"vocab_size": len(tokenizer), "max_position_embeddings": 2048, "tie_word_embeddings": True},
+        **{"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 4, "num_attention_heads": 4},
+        **{"num_key_value_heads": 2, "bos_token_id": None},
+        **{"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id},
+    }
+    return Qwen2ForCausalLM(Qwen2Config(**fields))
 
 
 def example(tokenizer: PreTrainedTokenizerFast, a: int, b: int) -> tuple[list[int], list[int]]:
@@ -101,9 +82,8 @@ def example(tokenizer: PreTrainedTokenizerFast, a: int, b: int) -> tuple[list[in
     said = conversation(a, b)
 
     def ids(messages: int, prompt: bool) -> list[int]:
-        found: Any = tokenizer.apply_chat_template(
-            said[:messages], tools=[multiply], add_generation_prompt=prompt, return_dict=False
-        )
+        options: Any = {"tools": [multiply], "add_generation_prompt": prompt, "return_dict": False}
+        found: Any = tokenizer.apply_chat_template(said[:messages], **options)
         return list(found)
 
     labels: list[int] = []

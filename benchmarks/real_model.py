@@ -46,17 +46,11 @@ def arguments() -> argparse.Namespace:
     options.add_argument("model", nargs="?", type=Path, help="a Hugging Face folder of a Llama, Qwen2 or Qwen3")
     options.add_argument("--only", choices=["rollout", "update"])
     options.add_argument("--engines", nargs="+", default=["transformers", "vllm"])
-    options.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
-    options.add_argument("--threads", type=int, default=1)
     options.add_argument("--repeats", type=int, default=5, help="measurements in turn; medians are reported")
     options.add_argument("--episodes", type=int, nargs="+", default=[1, 8, 32, 64])
     options.add_argument("--new-tokens", type=int, default=64)
     options.add_argument("--groups", type=int, default=8, help="groups of 8 episodes of the update")
-    chosen = options.parse_args()
-    if chosen.quick:
-        chosen.engines, chosen.repeats, chosen.episodes, chosen.new_tokens = ["transformers"], 2, [1, 16], 8
-        chosen.groups = 2
-    return chosen
+    return report.chosen(options, engines=["transformers"], repeats=2, episodes=[1, 16], new_tokens=8, groups=2)
 
 
 def prompts(episodes: int, seed: int, vocabulary: int) -> list[list[int]]:
@@ -74,12 +68,11 @@ def timed(times: Times, what: str) -> Iterator[None]:
     times.setdefault(what, []).append((time.perf_counter() - begun, time.process_time() - cpu))
 
 
-def measure_machine(times: Times, dtype: str) -> None:
-    """Time reading memory, and products of large matrices, by torch."""
+def measure_machine(times: Times) -> None:
     import torch
 
     read = torch.ones(BYTES // 4)
-    left, right = (torch.ones(SIDE, SIDE, dtype=getattr(torch, dtype)) for _ in range(2))
+    left, right = (torch.ones(SIDE, SIDE) for _ in range(2))
     with torch.inference_mode(), timed(times, "reading"):
         read.amax()
     with torch.inference_mode(), timed(times, "products"):
@@ -98,9 +91,8 @@ def rollout_limit(size: ModelSize, episodes: int, options: argparse.Namespace, b
     weights = size.parameters - size.root + size.head
     attention = 4 * size.layers * size.heads * size.head_size
     step = episodes * (2 * weights + attention * (PROMPT + options.new_tokens / 2))
-    read = weights * (4 if options.dtype == "float32" else 2)
     context = PROMPT * (2 * (size.parameters - size.root) + attention * PROMPT / 2) * -(-episodes // GROUP)
-    return context / rate + options.new_tokens * max(step / rate, read / bandwidth)
+    return context / rate + options.new_tokens * max(step / rate, 4 * weights / bandwidth)
 
 
 def update_flops(size: ModelSize, groups: int) -> float:
@@ -113,9 +105,7 @@ def update_flops(size: ModelSize, groups: int) -> float:
 
 
 async def rollouts(options: argparse.Namespace, size: ModelSize, vocabulary: int) -> list[dict[str, Any]]:
-    """The table of the engines."""
-    from agent_r1_core import Request, Sampling
-    from agent_r1_core.contracts.engine import EngineModel
+    from agent_r1_core import EngineModel, Request, Sampling
     from agent_r1_core.errors import AgentR1Error
     from agent_r1_core.plugins import Registry
 
@@ -124,14 +114,14 @@ async def rollouts(options: argparse.Namespace, size: ModelSize, vocabulary: int
     for name in options.engines:
         engine = Registry.discover().create("engine", {"name": name, "max_episodes": max(options.episodes)})
         try:
-            await engine.start(EngineModel(folder=str(options.model), dtype=options.dtype))
+            await engine.start(EngineModel(folder=str(options.model), dtype="float32"))
             engines[name] = engine
         except AgentR1Error as error:
             print(f"{name} is left out: {error}", flush=True)
     for repeat in range(options.repeats + 1):
         if repeat == 1:
             times.clear()  # the first warms up
-        measure_machine(times, options.dtype)
+        measure_machine(times)
         for episodes in options.episodes:
             contexts = prompts(episodes, 1000 * repeat + episodes, vocabulary)
             requests = [Request(tuple(ids), sampling, seed=number) for number, ids in enumerate(contexts)]
@@ -147,15 +137,14 @@ async def rollouts(options: argparse.Namespace, size: ModelSize, vocabulary: int
         row: dict[str, Any] = {"episodes": episodes, "limit tokens/cpu s": sampled / statistics.median(limits)}
         for name in engines:
             own = times[f"{name}/{episodes}"]
-            row[f"{name} tokens/s"] = sampled / statistics.median(wall for wall, _ in own)
-            row[f"{name} tokens/cpu s"] = sampled / statistics.median(cpu for _, cpu in own)
+            seconds, cpu = map(statistics.median, zip(*own, strict=True))
+            row |= {f"{name} tokens/s": sampled / seconds, f"{name} tokens/cpu s": sampled / cpu}
             row[f"{name} share"] = _share(limits, own)
         rows.append(row)
     return rows
 
 
 def updates(options: argparse.Namespace, size: ModelSize, vocabulary: int) -> list[dict[str, Any]]:
-    """The table of the learner."""
     from workload import make_learner
 
     from agent_r1_core import Group
@@ -169,28 +158,21 @@ def updates(options: argparse.Namespace, size: ModelSize, vocabulary: int) -> li
             pairs = [(prompt, first), (seen, second)]
             own.append(make_trajectory(pairs, task=task, sample=sample, reward=float(sample % 2)))
         groups.append(Group(task, own))
-    learner = make_learner(options.model, options.dtype, "cpu", skip_without_gradient=False)
+    learner = make_learner(options.model, "float32", "cpu", skip_without_gradient=False)
     times = Times()
     for repeat in range(options.repeats + 1):
         if repeat == 1:
             times.clear()
-        measure_machine(times, options.dtype)
+        measure_machine(times)
         with timed(times, "update"):
             learner.update(groups, 1)
     flops, own_times = update_flops(size, options.groups), times["update"]
     limits = [flops / rate for _, rate in rates(times)]
-    seconds = statistics.median(wall for wall, _ in own_times)
+    seconds, cpu = map(statistics.median, zip(*own_times, strict=True))
     tokens = GROUP * options.groups * (PROMPT + 2 * ACTION + OBSERVATION)
-    return [
-        {
-            "tokens": tokens,
-            "s": seconds,
-            "tokens/s": tokens / seconds,
-            "GFLOP/cpu s": flops / statistics.median(cpu for _, cpu in own_times) / 1e9,
-            "limit GFLOP/cpu s": flops / statistics.median(limits) / 1e9,
-            "share": _share(limits, own_times),
-        }
-    ]
+    row = {"tokens": tokens, "s": seconds, "tokens/s": tokens / seconds, "GFLOP/cpu s": flops / cpu / 1e9}
+    row |= {"limit GFLOP/cpu s": flops / statistics.median(limits) / 1e9, "share": _share(limits, own_times)}
+    return [row]
 
 
 def _share(limits: list[float], times: list[tuple[float, float]]) -> float:
@@ -208,15 +190,15 @@ def main() -> None:
     size = ModelSize.of_folder(options.model)
     if size is None:
         raise SystemExit(f"{options.model} holds no weights in safetensors files; name a folder that does")
-    torch.set_num_threads(options.threads)
+    torch.set_num_threads(1)
     tables: dict[str, Any] = {}
     vocabulary = int(model_shape(options.model)["vocab_size"])
     if options.only != "update":
         tables["rollout"] = asyncio.run(rollouts(options, size, vocabulary))
-        report.show(f"Sampled tokens a second, {options.dtype}", tables["rollout"])
+        report.show("Sampled tokens a second, float32", tables["rollout"])
     if options.only != "rollout":
         tables["update"] = updates(options, size, vocabulary)
-        report.show(f"Update of the learner, {options.dtype}", tables["update"])
+        report.show("Update of the learner, float32", tables["update"])
     report.save(options.out, options, tables)
 
 

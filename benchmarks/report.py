@@ -1,25 +1,24 @@
-"""What all benchmarks share: tables, JSON, facts about the machine, fresh processes, line fits."""
+"""What all benchmarks share: options, tables, JSON, facts about the machine, fresh processes, times."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import platform
 import re
 import statistics
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 HOME = Path(__file__).resolve().parent
 CALM = {
-    "OMP_NUM_THREADS": "1",
-    "OMP_WAIT_POLICY": "PASSIVE",
-    "HF_HUB_OFFLINE": "1",
-    "TOKENIZERS_PARALLELISM": "false",
+    **{"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"},
+    **{"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
 }
 """Environment of measured processes: one thread each, which waits without spinning."""
 
@@ -36,6 +35,13 @@ def parser(document: str | None, name: str) -> argparse.ArgumentParser:
     options.add_argument("--out", type=Path, default=HOME / "results" / f"{name}.json", help="the JSON file to write")
     options.add_argument("--quick", action="store_true", help="small sizes and few repetitions, to see that it runs")
     return options
+
+
+def chosen(options: argparse.ArgumentParser, **quick: Any) -> argparse.Namespace:
+    """The options of the command line; `quick` are those of the quick form."""
+    found = options.parse_args()
+    vars(found).update(quick if found.quick else {})
+    return found
 
 
 def show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -59,16 +65,13 @@ def _text(value: Any) -> str:
 
 
 def save(path: Path, options: argparse.Namespace, tables: Mapping[str, Any]) -> None:
-    """Write tables, options and the machine as JSON."""
-    chosen = {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    document = {"options": chosen, "machine": machine(), **tables}
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    document = {"options": vars(options), "machine": machine(), **tables}
+    path.write_text(json.dumps(document, indent=1, default=str) + "\n", encoding="utf-8")
     print(f"\nwritten to {path}")
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores that this process may use, Python and torch."""
     import torch
 
     info = Path("/proc/cpuinfo")
@@ -87,13 +90,8 @@ def fresh(command: Sequence[str | Path], environment: Mapping[str, str] | None =
     Raises:
         SystemExit: the process failed; the text has its last lines.
     """
-    done = subprocess.run(
-        [str(part) for part in command],
-        env={**os.environ, **CALM, **(environment or {})},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    calm = {**os.environ, **CALM, **(environment or {})}
+    done = subprocess.run([str(part) for part in command], env=calm, capture_output=True, text=True, check=False)
     lines = done.stdout.strip().splitlines()
     if done.returncode != 0 or not lines:
         tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
@@ -102,17 +100,41 @@ def fresh(command: Sequence[str | Path], environment: Mapping[str, str] | None =
     return result
 
 
+def afresh(work: Callable[..., dict[str, Any]], *given: Any) -> dict[str, Any]:
+    """What a function of a file of this folder returns in a fresh process; both ways as JSON."""
+    module = Path(work.__code__.co_filename).stem
+    called = f"{module}.{work.__name__}(*json.loads(sys.argv[1]))"
+    code = f"import json, sys; sys.path.insert(0, {str(HOME)!r}); import {module}; print(json.dumps({called}))"
+    return fresh([sys.executable, "-c", code, json.dumps(given, default=str)])
+
+
+def processor_seconds(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def wait(device: str) -> None:
+    """Wait for the GPU."""
+    import torch
+
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def seconds_of(
+    work: Callable[[], object], repeats: int, device: str = "cpu", clock: Callable[[], float] = time.perf_counter
+) -> float:
+    """Median over `repeats` calls after a first one."""
+    seconds = []
+    for _ in range(repeats + 1):
+        wait(device)
+        begun = clock()
+        work()
+        wait(device)
+        seconds.append(clock() - begun)
+    return statistics.median(seconds[1:])
+
+
 def warm(seconds: Sequence[float], first: int = 2) -> list[float]:
     """The measurements after the first steps, which warm up caches and allocators."""
     return list(seconds[first:]) or list(seconds)
-
-
-def line_through(points: Sequence[tuple[float, float]]) -> dict[str, float]:
-    """Least squares through positive points: `slope`, `intercept`, `r2`, the largest relative distance of a point, and
-    `exponent`, the slope of the logarithms: 1 is linear growth, 2 quadratic."""
-    xs, ys = zip(*points, strict=True)
-    slope, intercept = statistics.linear_regression(xs, ys)
-    worst = max(abs(y - intercept - slope * x) / y for x, y in points)
-    exponent = statistics.linear_regression([*map(math.log, xs)], [*map(math.log, ys)]).slope
-    r2 = statistics.correlation(xs, ys) ** 2
-    return {"slope": slope, "intercept": intercept, "r2": r2, "exponent": exponent, "farthest point %": 100 * worst}

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,20 +37,14 @@ def arguments() -> argparse.Namespace:
     options = report.parser(__doc__, "rollout")
     options.add_argument("--engines", nargs="+", default=["transformers"])
     options.add_argument("--shape", default="small", help="shape of the model, see workload.py")
-    options.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
-    options.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    options.add_argument("--threads", type=int, default=1)
     options.add_argument("--repeats", type=int, default=3, help="rollouts per row; the median is reported")
     options.add_argument("--episodes", type=int, nargs="+", default=[8, 32, 64, 128, 256, 512])
     options.add_argument("--turns", type=int, nargs="+", default=[1, 2, 4, 8, 16])
     options.add_argument("--latencies", type=float, nargs="+", default=[0.0, 0.05, 0.15, 0.5])
     options.add_argument("--at-once", type=int, default=32, help="episodes at once in the tables by turns")
     options.add_argument("--new-tokens", type=int, default=24, help="tokens of an action")
-    chosen = options.parse_args()
-    if chosen.quick:
-        chosen.shape, chosen.repeats, chosen.new_tokens = "tiny", 1, 6
-        chosen.episodes, chosen.turns, chosen.latencies, chosen.at_once = [8, 16], [1, 2, 4], [0.0, 0.02], 8
-    return chosen
+    quick = {"shape": "tiny", "repeats": 1, "new_tokens": 6, "episodes": [8, 16], "turns": [1, 2, 4]}
+    return report.chosen(options, **quick, latencies=[0.0, 0.02], at_once=8)
 
 
 async def play(model: ServedModel, options: argparse.Namespace, episodes: int, **walk: Any) -> tuple[float, float, Any]:
@@ -65,26 +60,14 @@ async def play(model: ServedModel, options: argparse.Namespace, episodes: int, *
 
 
 async def measure(model: ServedModel, learner: Any, options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
-    """All tables of an engine."""
     tables: dict[str, list[dict[str, Any]]] = {"episodes": [], "turns": [], "latency": []}
     for turns in options.turns:
         took, rate, groups = await play(model, options, options.at_once, turns=turns)
-        updates = []
-        for _ in range(options.repeats + 1):
-            begun = time.perf_counter()
-            learner.update(groups, 1)
-            updates.append(time.perf_counter() - begun)
-        update = statistics.median(updates[1:])
-        tables["turns"].append(
-            {
-                "turns": turns,
-                "tokens of an episode": statistics.fmean(one.tokens for own in groups for one in own.trajectories),
-                "rollout ms/episode": 1000 * took / options.at_once,
-                "update ms/episode": 1000 * update / options.at_once,
-                "ms/episode": 1000 * (took + update) / options.at_once,
-                "tokens/s": rate,
-            }
-        )
+        update = report.seconds_of(partial(learner.update, groups, 1), options.repeats)
+        tokens = statistics.fmean(one.tokens for own in groups for one in own.trajectories)
+        costs = {"rollout ms/episode": took, "update ms/episode": update, "ms/episode": took + update}
+        costs = {name: 1000 * seconds / options.at_once for name, seconds in costs.items()}
+        tables["turns"].append({"turns": turns, "tokens of an episode": tokens, **costs, "tokens/s": rate})
     for episodes in options.episodes:
         took, rate, _ = await play(model, options, episodes, turns=2)
         tables["episodes"].append({"episodes": episodes, "s": took, "tokens/s": rate, "episodes/s": episodes / took})
@@ -95,26 +78,24 @@ async def measure(model: ServedModel, learner: Any, options: argparse.Namespace)
         one_by_one = rows[0]["s"] + 3 * waiting * latency if rows else took
         row = {"mean latency s": latency, "s": took, "slowest episode s": slowest, "one by one s": one_by_one}
         rows.append(row | {"tokens/s": rate})
-    return tables | {"turns, fitted": fit(tables["turns"])}
+    columns = ("rollout ms/episode", "update ms/episode", "ms/episode")
+    return tables | {"turns, fitted": [{"cost": name} | line_through(tables["turns"], name) for name in columns]}
 
 
-def fit(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Line fits of the cost per episode, from 2 turns on."""
-    found = []
-    for column in ("rollout ms/episode", "update ms/episode", "ms/episode"):
-        line = report.line_through([(float(row["turns"]), row[column]) for row in rows if row["turns"] >= 2])
-        found.append({"cost": column, **line})
-    return found
+def line_through(rows: list[dict[str, Any]], cost: str) -> dict[str, float]:
+    """Least squares from 2 turns on, and `exponent`, the slope of the logarithms."""
+    xs, ys = zip(*((row["turns"], row[cost]) for row in rows if row["turns"] >= 2), strict=True)
+    slope, intercept = statistics.linear_regression(xs, ys)
+    exponent = statistics.linear_regression([*map(math.log, xs)], [*map(math.log, ys)]).slope
+    return {"slope": slope, "intercept": intercept, "r2": statistics.correlation(xs, ys) ** 2, "exponent": exponent}
 
 
 async def serve(engine: str, folder: Path, options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
     """Measure an engine, and a learner that skips no group, so that the work does not depend on chance."""
     from workload import make_learner, served
 
-    most = max(*options.episodes, options.at_once, WAITING)
-    async with served(folder, engine, options.dtype, options.device, most) as model:
-        learner = make_learner(folder, options.dtype, options.device, skip_without_gradient=False)
-        return await measure(model, learner, options)
+    async with served(folder, engine, "float32", "cpu", max(*options.episodes, options.at_once, WAITING)) as model:
+        return await measure(model, make_learner(folder, "float32", "cpu", skip_without_gradient=False), options)
 
 
 def main() -> None:
@@ -124,7 +105,7 @@ def main() -> None:
 
     from agent_r1_core.errors import AgentR1Error
 
-    torch.set_num_threads(options.threads)
+    torch.set_num_threads(1)
     tables: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as home:
         folder = make_folder(Path(home), options.shape)
@@ -135,7 +116,7 @@ def main() -> None:
                 print(f"{engine} is left out: {error}", flush=True)
                 continue
             for name, rows in tables[engine].items():
-                report.show(f"{engine}, {options.dtype}, {options.shape} model: {name}", rows)
+                report.show(f"{engine}, float32, {options.shape} model: {name}", rows)
     report.save(options.out, options, {"engines": tables})
 
 

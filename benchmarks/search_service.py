@@ -45,7 +45,6 @@ Shares = Sequence[Sequence[str]]
 
 
 def generated(folder: Path) -> Path:
-    """A corpus of random words."""
     generator = random.Random(0)
     words = ["".join(generator.choices("aeioubdgklmnprst", k=generator.randint(3, 8))) for _ in range(20_000)]
     path = folder / "corpus.jsonl"
@@ -138,9 +137,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=100, help="of each client")
     parser.add_argument("--repeats", type=int, default=3, help="alternating runs of each row; the median is shown")
     parser.add_argument("--top-k", type=int, default=5, help="passages per query")
-    options = parser.parse_args()
-    if options.quick:
-        options.clients, options.requests, options.repeats = 8, 5, 1
+    options = report.chosen(parser, clients=8, requests=5, repeats=1)
     runs: dict[str, list[dict[str, float]]] = {label: [] for label in SETTINGS}
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("AGENT_R1_CACHE", folder)

@@ -26,9 +26,8 @@ OPEN: dict[str, tuple[RolloutSession, str, str]] = {}
 
 async def answer(server: InterceptionServer, client: TrainClientConfig, told: dict[str, Any]) -> Any:
     if told["do"] == "begin":
-        trace = vf.Trace(
-            task=vf.TraceTask(type="Kit", data=vf.TaskData(prompt="kit")), agent=vf.AgentInfo(config=vf.AgentConfig())
-        )
+        task = vf.TraceTask(type="Kit", data=vf.TaskData(prompt="kit"))
+        trace = vf.Trace(task=task, agent=vf.AgentInfo(config=vf.AgentConfig()))
         limits = RolloutLimits(max_turns=told["max_turns"])
         session = RolloutSession(ctx=ModelContext("policy", client), trace=trace, limits=limits)
         model_secret, state_secret = server.register(session)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
-import os
 import random
 import shutil
 import statistics
@@ -24,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -55,7 +54,6 @@ def recorded(folder: Path, quick: bool) -> Path:
 
 
 def enlarge(small: Path, large: Path, steps: int, episodes: int) -> None:
-    """Make a large run from a small one."""
     shutil.copytree(small, large, ignore=shutil.ignore_patterns("checkpoints", "trajectories", "model"))
     (large / "trajectories").mkdir()
     (large / "model").mkdir()
@@ -93,7 +91,7 @@ class Viewer:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
         self.address = process.stdout.readline().split()[-1].partition("#")[0]
-        self._process, parts = f"/proc/{process.pid}", urlsplit(self.address)
+        self.pid, parts = process.pid, urlsplit(self.address)
         self._port = parts.port or 0
         self._cookie = {"cookie": f"agent-r1-{self._port}={parts.query.removeprefix('token=')}"}
         self._kept = http.client.HTTPConnection("127.0.0.1", self._port)  # as a browser keeps it
@@ -111,11 +109,8 @@ class Viewer:
     @contextmanager
     def opened(self, path: str, **query: object) -> Iterator[Any]:
         """An answer, to be read."""
-        connection = http.client.HTTPConnection("127.0.0.1", self._port)
-        try:
+        with closing(http.client.HTTPConnection("127.0.0.1", self._port)) as connection:
             yield self._ask(connection, path, query)
-        finally:
-            connection.close()
 
     def search(self, name: str, query: dict[str, object]) -> dict[str, Any]:
         """Milliseconds until the first hit, and seconds until all is searched."""
@@ -132,12 +127,7 @@ class Viewer:
 
     def most_memory(self) -> float:
         """MB that the server had at most."""
-        return int(Path(self._process, "status").read_text().partition("VmHWM:")[2].split()[0]) / 1000
-
-    def processor(self) -> float:
-        """Seconds of the processor that the server has used."""
-        fields = Path(self._process, "stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return int(Path(f"/proc/{self.pid}/status").read_text().partition("VmHWM:")[2].split()[0]) / 1000
 
 
 @contextmanager
@@ -177,7 +167,7 @@ def following(run: Path) -> dict[str, Any]:
     file, last = run / "metrics.jsonl", json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
     with viewing(run) as viewer, viewer.opened("live", run=run.name) as events:
         assert events.readline() == b"event: watching\n"
-        seconds, watched, spent = list[float](), time.perf_counter(), viewer.processor()
+        seconds, watched, spent = list[float](), time.perf_counter(), report.processor_seconds(viewer.pid)
         for number in range(1, 6):
             with file.open("a") as metrics:
                 metrics.write(json.dumps(last | {"step": last["step"] + number}) + "\n")
@@ -185,7 +175,7 @@ def following(run: Path) -> dict[str, Any]:
             while b'"metrics"' not in events.readline():
                 pass
             seconds.append(time.perf_counter() - begun)
-        share = (viewer.processor() - spent) / (time.perf_counter() - watched)
+        share = (report.processor_seconds(viewer.pid) - spent) / (time.perf_counter() - watched)
     return {"median s until a page hears": statistics.median(seconds), "most s": max(seconds), "share of a core": share}
 
 
@@ -195,9 +185,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1000, help="of the large run")
     parser.add_argument("--episodes", type=int, default=512, help="of a step")
     parser.add_argument("--asked", type=int, default=40, help="episodes to ask for")
-    options = parser.parse_args()
-    if options.quick:
-        options.steps, options.episodes, options.asked = 6, 32, 4
+    options = report.chosen(parser, steps=6, episodes=32, asked=4)
     with tempfile.TemporaryDirectory() as home:
         run = Path(home, "large")
         enlarge(options.run or recorded(Path(home), options.quick), run, options.steps, options.episodes)

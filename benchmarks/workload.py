@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -22,58 +23,34 @@ from pydantic import Field
 from agent_r1_core import Action, EnvConfig, Group, Message, Observation, RewardFn, Sampling, Step, Task, ToolEnv
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.engine import Engine, EngineModel
-from agent_r1_core.contracts.env import EnvServices
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.plugins import Registry
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings, WeightedReward
-from agent_r1_core.testing import make_task, make_trajectory
+from agent_r1_core.testing import make_task, make_trajectory, tiny_model, tiny_tokenizer
 
 GROUP = 8
 """Episodes of a group."""
 
-QWEN: dict[str, Any] = {"num_key_value_heads": 2, "rope_theta": 1000000.0}
+FIELDS = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "rope_theta", "vocab_size")
 SHAPES: dict[str, dict[str, Any]] = {
-    "tiny": {"hidden_size": 64, "intermediate_size": 192, "num_hidden_layers": 2},
-    "small": {"hidden_size": 256, "intermediate_size": 768, "num_hidden_layers": 4},
-    "qwen2.5-0.5b-2-layers": {
-        **QWEN,
-        **{"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 2, "num_attention_heads": 14},
-    },
-    "qwen2.5-3b": {
-        **QWEN,
-        **{"hidden_size": 2048, "intermediate_size": 11008, "num_hidden_layers": 36, "num_attention_heads": 16},
-        "vocab_size": 151936,
-    },
+    "tiny": dict(zip(FIELDS, (64, 192, 2), strict=False)),
+    "small": dict(zip(FIELDS, (256, 768, 4), strict=False)),
+    "qwen2.5-0.5b-2-layers": dict(zip(FIELDS, (896, 4864, 2, 14, 1e6), strict=False)),
+    "qwen2.5-3b": dict(zip(FIELDS, (2048, 11008, 36, 16, 1e6, 151936), strict=True)),
 }
-"""Fields of Qwen2Config; defaults: 4 heads, 2 for keys and values, a tiny tokenizer's vocabulary, tied embeddings."""
+"""Those of Qwen2Config; defaults: 4 heads, 2 for keys and values, a tiny tokenizer's vocabulary, tied embeddings."""
 
 
 def make_folder(folder: Path, shape: str, dtype: str = "float32", device: str = "cpu") -> Path:
     """Write a random Qwen2 of a shape, with a tokenizer, unless the folder has one."""
     if (folder / "config.json").is_file():
         return folder
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
-    from agent_r1_core.testing import tiny_tokenizer
-
-    tokenizer = tiny_tokenizer()
-    fields: dict[str, Any] = {
-        "vocab_size": len(tokenizer),
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 32768,
-        "tie_word_embeddings": True,
-        "bos_token_id": None,
-        "eos_token_id": tokenizer.eos_token_id,
-        "pad_token_id": tokenizer.pad_token_id,
-    }
-    torch.manual_seed(0)
     with torch.device(device):
-        model = Qwen2ForCausalLM(Qwen2Config(**(fields | SHAPES[shape])))
+        model = tiny_model(initializer_range=0.02, max_position_embeddings=32768, **SHAPES[shape])
     model.to(getattr(torch, dtype)).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
     return folder
 
 
@@ -91,16 +68,11 @@ class Walk(ToolEnv):
         tail: float = Field(0.0, ge=0)
         """Sigma of its log-normal distribution; 0: constant; 1: one in a hundred takes six times the mean."""
 
-    def __init__(self, config: Any = None, services: EnvServices | None = None) -> None:
-        super().__init__(config, services)
-        self._turn = 0
-
     async def reset(self, task: Task) -> Observation:
-        """Show random words, the same for each task."""
+        self._turn = 0
         return _words(random.Random(task.id), self.config.prompt)
 
     async def step(self, action: Action) -> Step:
-        """Show more words, until the last turn."""
         self._turn += 1
         if self._turn >= self.config.turns:
             return Step(terminated=True, answer="")
@@ -197,18 +169,10 @@ def make_learner(folder: str | Path, dtype: str, device: str, checkpointing: Any
     return Learner(policy, algorithm, TrainingConfig(lr=1e-6, **settings))
 
 
-@dataclass
-class Peak:
-    """The measured peak."""
-
-    bytes: float = float("nan")
-    """Above the use at the start; NaN if it cannot be measured."""
-
-
 @contextmanager
-def peak(device: str = "cpu") -> Iterator[Peak]:
-    """Measure the peak use of memory above that at the start."""
-    measured = Peak()
+def peak(device: str = "cpu") -> Iterator[SimpleNamespace]:
+    """Measure the peak use of memory above that at the start, `bytes`; NaN if it cannot be measured."""
+    measured = SimpleNamespace(bytes=float("nan"))
     gc.collect()
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()

@@ -16,14 +16,11 @@ from collections import Counter
 from collections.abc import Mapping
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file
-from tiny_model import tokenizer as tiny_tokenizer
 from tiny_model.demonstrations import AGAIN, MIXTURE, UNKNOWN, Demonstrator
-from tiny_model.training import batches, imitate, new_model
-from transformers import PreTrainedTokenizerFast
+from tiny_model.model import batches, build, imitate, new_model, save
 
 from agent_r1_core import Trajectory
 from agent_r1_core.evaluation.evaluator import Evaluation, EvaluationPlan
@@ -40,8 +37,9 @@ A Qwen2 model of {parameters:,} parameters ({bytes:,} bytes in bfloat16) with it
 exists so that reinforcement learning of tool use can be run, watched and tested on a laptop. It knows no English beyond
 the sentences of `miniwiki`, and no fact: every name that it meets is new to it.
 
-- {layers} layers of {hidden}, {heads} heads ({kv_heads} for keys and values), {positions} positions, tied embeddings,
-  {vocabulary} ids.
+- {num_hidden_layers} layers of {hidden_size}, {num_attention_heads} heads ({num_key_value_heads} for keys and \
+values), {max_position_embeddings} positions, tied embeddings,
+  {vocab_size} ids.
 - Tokenizer: bytes, so that every text round-trips; the syllables of which names are made; the words of miniwiki; pieces
   of tool calls; digits singly; the tags of the tool formats; 64 reserved ids. Pad is `<|endoftext|>`, a turn ends with
   `<|im_end|>`. Load it with `PreTrainedTokenizerFast`; `AutoTokenizer` gives the same ids (`trust_remote_code` must
@@ -60,7 +58,7 @@ on purpose: early answers, wrong hops, unfinished calls
 ## What it can do
 
 Measured by the same script in evaluation worlds, which share no name with the training worlds: {size} questions each,
-exact match, BM25 search with one passage, at most 5 turns.
+exact match to the letter, BM25 search with one passage, at most 5 turns.
 
 | | |
 |---|---|
@@ -73,38 +71,27 @@ it had read the whole path; misreading: it had read the path and answered anothe
 
 
 def main() -> None:
-    """Train unless --measure-only is given; then measure, print and write the model card."""
-    parser = arguments(__doc__, STEPS, BATCH)
-    parser.add_argument("--lesson", type=int, default=LESSON, help="first steps: saying things again, half the batch")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    options = arguments(__doc__)
     if not options.measure_only:
-        tokenizer = tiny_tokenizer.build()
+        tokenizer = build()
         model = new_model(tokenizer, options.seed)
-        first = batches(tokenizer, Demonstrator(2 * options.seed, AGAIN), options.batch // 2)
-        rest = batches(tokenizer, Demonstrator(2 * options.seed + 1), options.batch)
-        imitate(model, chain(islice(first, options.lesson), rest), options.lesson + options.steps)
+        first = batches(tokenizer, Demonstrator(2 * options.seed, AGAIN), BATCH // 2)
+        rest = batches(tokenizer, Demonstrator(2 * options.seed + 1), BATCH)
+        imitate(model, chain(islice(first, LESSON), rest), LESSON + STEPS)
         save(model, tokenizer, options.out)
-    fill_card(CARD, options, measure(options.out), MIXTURE, size=SIZE, lesson=options.lesson)
+    mixture = ", ".join(f"{name} {share:.0%}" for name, share in MIXTURE.items())
+    settings = {"mixture": mixture, "steps": STEPS, "batch": BATCH, "size": SIZE, "lesson": LESSON}
+    fill_card(CARD, options.out, measure(options.out), settings)
 
 
-def arguments(document: str | None, steps: int, batch: int) -> argparse.ArgumentParser:
+def arguments(document: str | None) -> argparse.Namespace:
     """The options that the makers of both bundled models have."""
+    torch.set_num_threads(1)
     parser = argparse.ArgumentParser(description=(document or "").split("\n")[0])
     parser.add_argument("--out", type=Path, required=True, help="folder of the model")
-    parser.add_argument("--steps", type=int, default=steps, help="supervised steps on the whole mixture")
-    parser.add_argument("--batch", type=int, default=batch, help="demonstrations per step")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--measure-only", action="store_true", help="only measure the model in --out")
-    return parser
-
-
-def save(model: Any, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Save a model in bfloat16 beside its tokenizer."""
-    folder.mkdir(parents=True, exist_ok=True)
-    model.to(torch.bfloat16).save_pretrained(folder)
-    tiny_tokenizer.save(tokenizer, folder)
+    return parser.parse_args()
 
 
 def measure(folder: Path) -> dict[str, float]:
@@ -158,36 +145,15 @@ def cause(episode: Trajectory) -> str:
     return "early answer" if path - titles else "misreading"
 
 
-def fill_card(
-    card: str,
-    options: argparse.Namespace,
-    figures: Mapping[str, float],
-    mixture: Mapping[str, float],
-    **settings: object,
-) -> None:
+def fill_card(card: str, folder: Path, figures: Mapping[str, float], settings: Mapping[str, object]) -> None:
     """Print the figures, and write the card into the model's folder: sizes from its files, its table from figures."""
     for name, value in figures.items():
         print(f"{name:<50} {value:.3f}")
-    folder = options.out
-    config = json.loads((folder / "config.json").read_text())
-    weights = load_file(folder / "model.safetensors")
-    (folder / "README.md").write_text(
-        card.format(
-            parameters=sum(tensor.numel() for tensor in weights.values()),
-            bytes=(folder / "model.safetensors").stat().st_size,
-            layers=config["num_hidden_layers"],
-            hidden=config["hidden_size"],
-            heads=config["num_attention_heads"],
-            kv_heads=config["num_key_value_heads"],
-            positions=config["max_position_embeddings"],
-            vocabulary=config["vocab_size"],
-            table="\n".join(f"| {name} | {value:.3f} |" for name, value in figures.items()),
-            mixture=", ".join(f"{name} {share:.0%}" for name, share in mixture.items()),
-            steps=options.steps,
-            batch=options.batch,
-            **settings,
-        )
-    )
+    config, file = json.loads((folder / "config.json").read_text()), folder / "model.safetensors"
+    parameters, size = sum(tensor.numel() for tensor in load_file(file).values()), file.stat().st_size
+    table = "\n".join(f"| {name} | {value:.3f} |" for name, value in figures.items())
+    text = card.format(parameters=parameters, bytes=size, table=table, **config, **settings)
+    (folder / "README.md").write_text(text)
 
 
 if __name__ == "__main__":

@@ -25,10 +25,9 @@ from agent_r1_countdown.env import Countdown
 from agent_r1_gymnasium.bandit import ARMS, Bandit
 from agent_r1_gymnasium.frozen_lake import FrozenLake
 from agent_r1_gymnasium.sokoban import Sokoban
-from make_tiny_model import arguments, fill_card, save
+from make_tiny_model import arguments, fill_card
 from tiny_model.demonstrations import Demonstration, Message, answer
-from tiny_model.tokenizer import build
-from tiny_model.training import batches, imitate, new_model
+from tiny_model.model import batches, build, imitate, new_model, save
 from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
 from agent_r1_core import Action, EnvServices, Observation, Step, Task, ToolEnv
@@ -79,8 +78,9 @@ A Qwen2 model of {parameters:,} parameters ({bytes:,} bytes in bfloat16) with it
 plays `frozen_lake`, `sokoban`, `bandit` and `countdown` legally and without aim, so that reinforcement learning in
 these environments can be run, watched and tested on a laptop. It knows no English and no other world.
 
-- {layers} layers of {hidden}, {heads} heads ({kv_heads} for keys and values), {positions} positions, tied embeddings,
-  {vocabulary} ids: the architecture and the chat template of `tiny`.
+- {num_hidden_layers} layers of {hidden_size}, {num_attention_heads} heads ({num_key_value_heads} for keys and \
+values), {max_position_embeddings} positions, tied embeddings,
+  {vocab_size} ids: the architecture and the chat template of `tiny`.
 - Tokenizer: that of `tiny` with the pieces of the worlds' sentences. Cells of a map are one id each; a cell around the
   player is one id with its direction (` left O`), and so is each number up to 20. Load it with
   `PreTrainedTokenizerFast`.
@@ -108,16 +108,16 @@ turns, `sokoban` with 10 turns):
 
 
 def main() -> None:
-    """Train unless --measure-only is given; then measure, print and write the model card."""
-    options = arguments(__doc__, STEPS, BATCH).parse_args()
-    torch.set_num_threads(options.threads)
+    options = arguments(__doc__)
     if not options.measure_only:
         tokenizer = build(CHUNKS)
         model = from_tiny(tokenizer, options.seed)
         # It learns what an action leads to, too: a model that can predict this has read where it is.
-        imitate(model, batches(tokenizer, Aimless(options.seed), options.batch, answers=True), options.steps)
+        imitate(model, batches(tokenizer, Aimless(options.seed), BATCH, answers=True), STEPS)
         save(model, tokenizer, options.out)
-    fill_card(CARD, options, measure(options.out), MIXTURE, size=SIZE)
+    mixture = ", ".join(f"{name} {share:.0%}" for name, share in MIXTURE.items())
+    settings = {"mixture": mixture, "steps": STEPS, "batch": BATCH, "size": SIZE}
+    fill_card(CARD, options.out, measure(options.out), settings)
 
 
 @torch.no_grad()
@@ -153,12 +153,12 @@ def measure(folder: Path) -> dict[str, float]:
 class Aimless:
     """An endless, seeded stream of episodes."""
 
-    def __init__(self, seed: int, mixture: Mapping[str, float] = MIXTURE) -> None:
-        self.rng, self.mixture = random.Random(f"aimless/{seed}"), dict(mixture)
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(f"aimless/{seed}")
 
     def __iter__(self) -> Iterator[Demonstration]:
         while True:
-            (name,) = self.rng.choices(list(self.mixture), list(self.mixture.values()))
+            (name,) = self.rng.choices(list(MIXTURE), list(MIXTURE.values()))
             yield getattr(self, name)(self.rng.randrange(FIRST_SEED, 10 * FIRST_SEED))
 
     def frozen_lake(self, seed: int) -> Demonstration:

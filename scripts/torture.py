@@ -16,17 +16,18 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from attacks.crash_points import walk_crash_points
 from attacks.files import corrupt_files
 from attacks.kills import kill_runs
-from attacks.outcome import HEADER, Outcome, Part, Plan
+from attacks.outcome import HEADER, Outcome, Plan
 from attacks.soak import soak
 from attacks.tools import call_in_processes, call_in_threads
 from attacks.workers import kill_workers
 
-PARTS: dict[str, Part] = {
+PARTS: dict[str, Callable[[Plan], Outcome]] = {
     "kills": kill_runs,
     "crash points": walk_crash_points,
     "workers": kill_workers,
@@ -38,7 +39,6 @@ PARTS: dict[str, Part] = {
 
 
 def main() -> int:
-    """Run the parts one after the other, and print one table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--parts", default=",".join(PARTS), help=f"parts to run, of {', '.join(PARTS)}")
     parser.add_argument("--share", type=float, default=1.0, help="how much of everything to try, from 0 to 1")
@@ -56,19 +56,13 @@ def main() -> int:
             outcome = PARTS[name](Plan(Path(folder), options.seed, options.share, options.workers))
             outcome.seconds = time.perf_counter() - begun
             outcome.judge_reach()
-        show(outcome)
+        tried, reached = outcome.tried.total(), outcome.reached.total()
+        print(f"{name}: {tried} tried, {reached} reached, {len(outcome.faults)} faults", file=sys.stderr)
+        print("".join(f"  {fault}\n" for fault in outcome.faults), end="", file=sys.stderr)
         outcomes.append(outcome)
     print("\n".join([HEADER, *(outcome.row() for outcome in outcomes)]))
     print("".join(f"\n{outcome.table}\n" for outcome in outcomes if outcome.table), end="")
     return int(any(outcome.faults for outcome in outcomes))
-
-
-def show(outcome: Outcome) -> None:
-    """Print a part's faults as soon as it has ended."""
-    tried, reached = outcome.tried.total(), outcome.reached.total()
-    print(f"{outcome.part}: {tried} tried, {reached} reached, {len(outcome.faults)} faults", file=sys.stderr)
-    for fault in outcome.faults:
-        print(f"  {fault}", file=sys.stderr)
 
 
 if __name__ == "__main__":

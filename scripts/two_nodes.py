@@ -167,7 +167,6 @@ class TwoNodes:
         return subprocess.Popen(inside, env=self.environment, start_new_session=True, **options)
 
     def close(self) -> None:
-        """Remove both nodes with all that runs there."""
         for node in self.nodes:
             node.lose()
 
@@ -194,7 +193,6 @@ def two_nodes(gpus: int = 0) -> Iterator[TwoNodes]:
 
 
 def main() -> int:
-    """Run the command and give its exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("command", nargs="+", help="what to run, after `--`")
     options = parser.parse_args()

@@ -26,33 +26,24 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from attacks.kills import differences, fingerprint
+from attacks.kills import arguments, differences, fingerprint, last_words
 from attacks.outcome import EXACT, Outcome, Plan
 
 from agent_r1_core.runs.files import TEMPORARY
 
 SETTINGS = (
     *EXACT,
-    "tasks.train.size=4",
-    "tasks.eval.size=1",
-    "env.max_turns=2",
-    "engine.max_new_tokens=12",
-    "training.steps=2",
-    "training.tasks_per_step=1",
-    "training.samples_per_task=2",
-    "evaluation={every: 1, at_start: false}",
-    "checkpoint={every: 1, keep: 1, background: false}",
+    *("tasks.train.size=4", "tasks.eval.size=1", "env.max_turns=2", "engine.max_new_tokens=12"),
+    *("training.steps=2", "training.tasks_per_step=1", "training.samples_per_task=2"),
+    *("evaluation={every: 1, at_start: false}", "checkpoint={every: 1, keep: 1, background: false}"),
 )
 PATIENCE = 120.0
 """Seconds that a command may take."""
 AGAIN = 5
 """Of so many resumes one is killed."""
 PRELOAD = (
-    "agent_r1_transformers.engine",
-    "agent_r1_core.training.trainer",
-    "agent_r1_core.learning.learner",
-    "agent_r1_wiki_search.tool",
-    "transformers.models.auto.modeling_auto",
+    *("agent_r1_transformers.engine", "agent_r1_core.training.trainer", "agent_r1_core.learning.learner"),
+    *("agent_r1_wiki_search.tool", "transformers.models.auto.modeling_auto"),
     "transformers.models.qwen2.modeling_qwen2",
 )
 """What a run imports for seconds; a fork has it at once."""
@@ -87,7 +78,7 @@ def walk_crash_points(plan: Plan) -> Outcome:
     folder = plan.folder / "whole"
     status = walker.command(folder, None)
     if status != 0:
-        outcome.faults.append(f"the undisturbed run ended with status {status}: {_said(folder)}")
+        outcome.faults.append(f"the undisturbed run ended with status {status}: {last_words(folder)}")
         return outcome
     calls = folder.with_suffix(".trace").read_text().splitlines()
     outcome.counts["calls of a run"] = len(calls)
@@ -130,7 +121,7 @@ class _Walker:
                 faults += _judge(fault, status, folder)
         status = self.command(folder, None)
         if status != 0:
-            faults.append(f"its resume ended with status {status}: {_said(folder)}")
+            faults.append(f"its resume ended with status {status}: {last_words(folder)}")
         faults += differences(expected, folder / "run")[:3]
         if not faults:
             shutil.rmtree(folder)
@@ -140,10 +131,7 @@ class _Walker:
         """Begin the run in a folder, or resume it if it has begun; returns the status, None if it did not end."""
         folder.mkdir(exist_ok=True)
         folder.with_suffix(".trace").unlink(missing_ok=True)
-        run = folder / "run"
-        begun = (run / "config.yaml").is_file()
-        place = (str(run), "--resume") if begun else ("default", f"run.dir={folder}", "run.name=run", "--force")
-        process = self._forks.Process(target=_train, args=([*place, *(() if begun else SETTINGS)], folder, fault))
+        process = self._forks.Process(target=_train, args=(arguments(folder / "run", SETTINGS), folder, fault))
         with self._lock:
             process.start()
         wait([process.sentinel], PATIENCE)
@@ -171,17 +159,9 @@ def _train(arguments: list[str], folder: Path, fault: Fault | None) -> None:
 def _judge(fault: Fault, status: int | None, folder: Path) -> list[str]:
     """What is wrong with the way in which an attacked command ended."""
     said = folder.with_suffix(".log").read_text(errors="replace")
-    if fault.kind == "kill":
-        return [] if status in (0, -signal.SIGKILL) else [f"the command ended with status {status}: {_said(folder)}"]
-    sentence = "\nerror: " in f"\n{said}" and "this is unexpected" not in said
-    if status == 0 or (status == 1 and sentence and "Traceback" not in said):
-        return []
-    return [f"no sentence, but status {status}: {_said(folder)}"]
-
-
-def _said(folder: Path) -> str:
-    """The last words of a command."""
-    return " / ".join(folder.with_suffix(".log").read_text(errors="replace").split("\n")[-4:])
+    sentence = "\nerror: " in f"\n{said}" and "this is unexpected" not in said and "Traceback" not in said
+    fine = status == -signal.SIGKILL if fault.kind == "kill" else status == 1 and sentence
+    return [] if status == 0 or fine else [f"it ended with status {status}: {last_words(folder)}"]
 
 
 class FaultLayer:
@@ -201,7 +181,6 @@ class FaultLayer:
         self._write, self._truncate = os.write, os.truncate
 
     def install(self) -> None:
-        """Replace the functions of `os`, and `open`."""
         for name in (*_NAMED, *_OPENED):
             setattr(os, name, self._watched(name, getattr(os, name)))
         opened, raw = os.open, io.open

@@ -46,6 +46,10 @@ def _raise(error: BaseException) -> None:
     raise error
 
 
+def _raising(kind: type[BaseException]) -> Callable[[], None]:
+    return lambda: _raise(kind())
+
+
 def _nested(depth: int) -> list[Any]:
     value: list[Any] = []
     for _ in range(depth):
@@ -74,6 +78,7 @@ def _write_everywhere() -> None:
             os.write(descriptor, b"\x00\x00\x00\x02{}")
 
 
+_ERRORS = (KeyboardInterrupt, GeneratorExit, StopIteration, MemoryError, Rude, Mute)
 RETURNS: dict[str, Callable[[str], Any]] = {
     "plain": lambda nonce: nonce,
     "long": lambda nonce: nonce + "x" * 3_000_000,
@@ -92,12 +97,7 @@ QUIET: dict[str, Callable[[], Any]] = {
     "ValueError": lambda: _raise(ValueError("no\nsuch\npage")),
     "ToolError": lambda: _raise(ToolError("gone" * 10_000)),
     "SystemExit": lambda: _raise(SystemExit(3)),
-    "KeyboardInterrupt": lambda: _raise(KeyboardInterrupt()),
-    "GeneratorExit": lambda: _raise(GeneratorExit()),
-    "StopIteration": lambda: _raise(StopIteration()),
-    "MemoryError": lambda: _raise(MemoryError()),
-    "Rude": lambda: _raise(Rude()),
-    "Mute": lambda: _raise(Mute()),
+    **{error.__name__: _raising(error) for error in _ERRORS},
     "recursion": _recurse,
     "chdir": lambda: os.chdir("/"),
     "recursion limit": lambda: sys.setrecursionlimit(400),

@@ -31,14 +31,9 @@ PATIENCE = 300.0
 STEPS = 5
 SETTINGS = (
     *EXACT,
-    "tasks.train.size=16",
-    "tasks.eval.size=6",
-    f"training.steps={STEPS}",
-    "training.tasks_per_step=3",
-    "training.samples_per_task=3",
+    *("tasks.train.size=16", "tasks.eval.size=6", "evaluation.every=2", "evaluation.at_start=false"),
+    *(f"training.steps={STEPS}", "training.tasks_per_step=3", "training.samples_per_task=3"),
     "training.importance_clip=2.0",
-    "evaluation.every=2",
-    "evaluation.at_start=false",
     "checkpoint={every: 1, keep: 2, best: eval/exact_match}",
 )
 COMMAND = (sys.executable, "-c", "from agent_r1_cli.main import main; main()", "train")
@@ -172,13 +167,22 @@ def started(
     run: Path, settings: Sequence[str] = SETTINGS, start: Callable[..., Any] = subprocess.Popen
 ) -> subprocess.Popen[bytes]:
     """The command that begins the run, or continues it if it has begun; started by `start`."""
-    begun = (run / "config.yaml").is_file()
-    place = (str(run), "--resume") if begun else ("default", f"run.dir={run.parent}", f"run.name={run.name}", "--force")
+    command = [*COMMAND, *arguments(run, settings)]
     with run.with_suffix(".log").open("ab") as log:
-        process: subprocess.Popen[bytes] = start(
-            [*COMMAND, *place, *(() if begun else settings)], stdout=log, stderr=log, env={**os.environ, **ENVIRONMENT}
-        )
+        process: subprocess.Popen[bytes] = start(command, stdout=log, stderr=log, env={**os.environ, **ENVIRONMENT})
         return process
+
+
+def arguments(run: Path, settings: Sequence[str]) -> list[str]:
+    """What `train` is told so that it begins the run, or continues it."""
+    if (run / "config.yaml").is_file():
+        return [str(run), "--resume"]
+    return ["default", f"run.dir={run.parent}", f"run.name={run.name}", "--force", *settings]
+
+
+def last_words(run: Path) -> str:
+    lines = run.with_suffix(".log").read_text(errors="replace").split("\n")
+    return " / ".join(line for line in lines[-4:] if line)
 
 
 def _status(process: subprocess.Popen[bytes]) -> int | None:
@@ -192,12 +196,14 @@ def _status(process: subprocess.Popen[bytes]) -> int | None:
 
 def _has_taken(run: Path, steps: float) -> bool:
     """Whether a run has begun, taken so many steps, and written them down."""
+    return (run / "config.yaml").is_file() and recorded(run) >= steps
+
+
+def recorded(run: Path) -> int:
     metrics = run / "metrics.jsonl"
-    written = metrics.read_bytes().count(b"\n") if metrics.is_file() else 0
-    return (run / "config.yaml").is_file() and written >= steps
+    return metrics.read_bytes().count(b"\n") if metrics.is_file() else 0
 
 
 def _wait_for(happened: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    """Wait until something has happened or the process has ended."""
     while process.poll() is None and not happened():
         time.sleep(0.002)

@@ -19,8 +19,6 @@ EXACT = ("deterministic=true", "threads=1", "model.dtype=float32")
 
 @dataclass
 class Outcome:
-    """One part's results."""
-
     part: str
     tried: Counter[str] = field(default_factory=Counter)
     """Attacks, by what they aimed at."""
@@ -35,7 +33,6 @@ class Outcome:
     """What it has to show besides its row, in Markdown."""
 
     def attack(self, target: str, reached: bool) -> None:
-        """Count an attack, and whether it reached its target."""
         self.tried[target] += 1
         self.reached[target] += reached
 
@@ -48,7 +45,6 @@ class Outcome:
                 self.faults.append(f"{target} was never reached ({tried:,} tried), so nothing is known of it")
 
     def row(self) -> str:
-        """The part's row of the Markdown table."""
         counts = ", ".join(f"{word} {count:,}" for word, count in sorted(self.counts.items()))
         tried, reached = self.tried.total(), self.reached.total()
         return f"| {self.part} | {tried:,} | {reached:,} | {len(self.faults)} | {counts} | {self.seconds / 60:.1f} |"
@@ -59,8 +55,6 @@ HEADER = "| part | tried | reached | faults | counted | minutes |\n|---|--:|--:|
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to try, and where."""
-
     folder: Path
     """For runs and corrupted files; emptied by nobody."""
     seed: int
@@ -73,38 +67,21 @@ class Plan:
         return max(1, round(full * self.share))
 
 
-Part = Callable[[Plan], Outcome]
-
-
 _FILE = "ATTACKS_TRACES"
 """The variable with the file that takes the traces; processes that are started inherit it."""
 
 
 def leave_trace(text: str) -> None:
     """A target says that it is reached, before it does anything that could end its process."""
-    handle = os.open(os.environ[_FILE], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        os.write(handle, f"{text}\n".encode())
-    finally:
-        os.close(handle)
-
-
-@dataclass(frozen=True)
-class Traces:
-    """The traces that were left so far."""
-
-    file: Path
-
-    def counted(self) -> Counter[str]:
-        """How often each was left."""
-        return Counter(self.file.read_text().splitlines() if self.file.exists() else ())
+    with open(os.environ[_FILE], "ab", buffering=0) as file:
+        file.write(f"{text}\n".encode())
 
 
 @contextmanager
-def traces(file: Path) -> Iterator[Traces]:
-    """Targets leave their traces in `file`, for as long as the context lasts."""
+def traces(file: Path) -> Iterator[Callable[[], Counter[str]]]:
+    """Targets leave their traces in `file`, for as long as the context lasts; what it gives counts those so far."""
     os.environ[_FILE] = str(file)
     try:
-        yield Traces(file)
+        yield lambda: Counter(file.read_text().splitlines() if file.exists() else ())
     finally:
         os.environ.pop(_FILE, None)

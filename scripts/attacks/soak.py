@@ -6,10 +6,11 @@ The bundled model calls the one tool that it was made with, `wiki_search`; the m
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 
 import psutil
-from attacks.outcome import EXACT, Outcome, Plan, Traces, traces
+from attacks.outcome import EXACT, Outcome, Plan, traces
 
 from agent_r1_core import train
 from agent_r1_core.evaluation.listener import Silence
@@ -50,11 +51,8 @@ def register_tools():
 '''.replace("NAME", NAME)
 SETTINGS = (
     *EXACT,
-    "tasks.train.size=32",
-    "tasks.eval.size=4",
-    f"tools=[{{name: {NAME}, timeout: 0.05}}]",
-    "training.tasks_per_step=2",
-    "training.samples_per_task=2",
+    *("tasks.train.size=32", "tasks.eval.size=4", f"tools=[{{name: {NAME}, timeout: 0.05}}]"),
+    *("training.tasks_per_step=2", "training.samples_per_task=2"),
     "evaluation={every: 100, at_start: false, at_end: false}",
     "checkpoint={every: 50, keep: 2, best: null}",
 )
@@ -63,17 +61,17 @@ SETTINGS = (
 class Watch(Silence):
     """Counts the calls of every step, and measures the process after every tenth of them."""
 
-    def __init__(self, outcome: Outcome, left: Traces, steps: int) -> None:
-        self._outcome, self._left = outcome, left
-        self._calls = 0
-        self.every = max(1, steps // 10)
+    def __init__(self, outcome: Outcome, left: Callable[[], Counter[str]], every: int) -> None:
+        self._outcome, self._left, self._every, self._calls = outcome, left, every, 0
         self.measured: list[dict[str, float]] = []
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
-        before, self._calls = self._calls, self._left.counted().total()
+        before, self._calls = self._calls, self._left().total()
         self._outcome.attack("the tool", reached=self._calls > before)
-        if step % self.every == 0:
-            self.measured.append(_measure())
+        if step % self._every == 0:
+            process = psutil.Process()
+            counts = {"threads": threading.active_count(), "descriptors": process.num_fds()}
+            self.measured.append(counts | {"MiB": process.memory_info().rss / 2**20})
 
 
 def soak(plan: Plan) -> Outcome:
@@ -82,17 +80,12 @@ def soak(plan: Plan) -> Outcome:
     tool = plan.folder / "moody.py"
     tool.write_text(TOOL)
     with traces(plan.folder / "calls.txt") as left:
-        watch = Watch(outcome, left, steps)
-        train(
-            "default",
-            [*SETTINGS, f"training.steps={steps}", f"run.dir={plan.folder}", "run.name=run"],
-            plugins=[tool],
-            disabled=["wiki_search"],
-            listener=watch,
-        )
+        watch = Watch(outcome, left, max(1, steps // 10))
+        settings = [*SETTINGS, f"training.steps={steps}", f"run.dir={plan.folder}", "run.name=run"]
+        train("default", settings, plugins=[tool], disabled=["wiki_search"], listener=watch)
     for fate in FATES:
-        outcome.counts[f"calls that {fate}"] = left.counted()[fate]
-        if not left.counted()[fate]:
+        outcome.counts[f"calls that {fate}"] = left()[fate]
+        if not left()[fate]:
             outcome.faults.append(f"no call {fate}")
     warm, last = watch.measured[1], watch.measured[-1]
     for name, room in (("threads", 12), ("descriptors", 8), ("MiB", 0.1 * warm["MiB"])):
@@ -101,9 +94,3 @@ def soak(plan: Plan) -> Outcome:
         if last[name] > warm[name] + room:
             outcome.faults.append(f"{name} grew from {warm[name]:.0f} to {last[name]:.0f}")
     return outcome
-
-
-def _measure() -> dict[str, float]:
-    process = psutil.Process()
-    counts = {"threads": threading.active_count(), "descriptors": process.num_fds()}
-    return counts | {"MiB": process.memory_info().rss / 2**20}

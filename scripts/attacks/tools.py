@@ -9,6 +9,7 @@ import random
 import re
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ import torch
 from agent_r1_tool_calling.env import ToolCalling
 from agent_r1_tool_formats.hermes import Hermes
 from attacks.hostile import DEADLY, QUIET, RETURNS, hostile
-from attacks.outcome import Outcome, Plan, Traces, traces
+from attacks.outcome import Outcome, Plan, traces
 
 from agent_r1_core import Sampling, Task, ToolCall, ToolResources
 from agent_r1_core.chat import ChatTokenizer
@@ -57,18 +58,15 @@ class Attack:
     action: str
     malformed: bool
 
-    @property
-    def target(self) -> str:
-        """What the attack aims at."""
-        return "the tool format" if self.malformed else f"the tool ({self.kind})"
-
-    def reached(self, nonce: str, left: Traces, said: str) -> bool:
-        """Whether it got there: the tool ran, or the environment had a malformed action to read."""
-        return said == self.action if self.malformed else bool(left.counted()[f"{self.kind} {nonce}"])
+    def judge(self, outcome: Outcome, nonce: str, left: Counter[str], said: str) -> None:
+        """Note whether it got where it aimed: the tool ran, or the environment had a malformed action to read."""
+        if self.malformed:
+            outcome.attack("the tool format", said == self.action)
+        else:
+            outcome.attack(f"the tool ({self.kind})", bool(left[f"{self.kind} {nonce}"]))
 
 
 def call_in_threads(plan: Plan) -> Outcome:
-    """Calls in threads of the same process."""
     environment = dict(os.environ)
     try:
         return _call(Outcome("threads"), plan, [*RETURNS, *QUIET], "thread")
@@ -79,7 +77,6 @@ def call_in_threads(plan: Plan) -> Outcome:
 
 
 def call_in_processes(plan: Plan) -> Outcome:
-    """Calls in processes of their own, which may die."""
     return _call(Outcome("processes"), plan, [*RETURNS, *QUIET, *DEADLY], "process")
 
 
@@ -96,9 +93,9 @@ def _call(outcome: Outcome, plan: Plan, kinds: Sequence[str], isolation: Any) ->
         except BaseException as error:
             outcome.faults.append(f"the rollout ended: {type(error).__name__}: {error}")
             continue
-        said = {one.task.id: one.turns[0].text for one in result.trajectories}
+        said, left_by = {one.task.id: one.turns[0].text for one in result.trajectories}, found()
         for nonce, attack in attacks.items():
-            outcome.attack(attack.target, attack.reached(nonce, found, said.get(nonce, "")))
+            attack.judge(outcome, nonce, left_by, said.get(nonce, ""))
         _judge(outcome, result)
         outcome.faults += [f"{name} changed" for name, value in _process_state().items() if value != before[name]]
         if threading.active_count() > threads + MOST_THREADS:
@@ -109,8 +106,12 @@ def _call(outcome: Outcome, plan: Plan, kinds: Sequence[str], isolation: Any) ->
 
 def _attack(nonce: str, kinds: Sequence[str], rng: random.Random) -> Attack:
     kind, malformed = rng.choice(kinds), rng.random() < 0.25
-    call = Hermes().render_call(ToolCall("hostile", {"kind": kind, "nonce": nonce}))
+    call = _called(kind, nonce)
     return Attack(kind, rng.choice(MALFORMED)(call) if malformed else call, malformed)
+
+
+def _called(kind: str, nonce: str) -> str:
+    return Hermes().render_call(ToolCall("hostile", {"kind": kind, "nonce": nonce}))
 
 
 async def _play(attacks: dict[str, Attack], isolation: Any) -> RolloutResult:
@@ -118,21 +119,15 @@ async def _play(attacks: dict[str, Attack], isolation: Any) -> RolloutResult:
 
     def script(cue: Cue) -> str:
         nonce = cue.request.episode.split("/")[1]
-        harmless = Hermes().render_call(ToolCall("hostile", {"kind": "plain", "nonce": nonce}))
-        return (attacks[nonce].action, harmless, "<answer>done</answer>")[min(cue.turn, 2)]
+        return (attacks[nonce].action, _called("plain", nonce), "<answer>done</answer>")[min(cue.turn, 2)]
 
     instance = hostile()
     instance.name = "hostile"
     runner = ToolRunner({"hostile": instance}, {"hostile": TIMEOUT}, {"hostile": isolation}, max_concurrency=AT_ONCE)
     config = ToolCalling.Config(system_prompt="", max_turns=4, max_tokens=20_000)
-    policy = ScriptedPolicy(script)
-    settings = RolloutSettings(
-        make_env=lambda services: ToolCalling(config, services),
-        tools=runner,
-        tool_format=Hermes(),
-        sampling=Sampling(max_new_tokens=8_000),
-    )
-    collector = Collector(policy, ChatTokenizer(tiny_tokenizer(), name="tiny"), settings)
+    make_env, sampling = lambda services: ToolCalling(config, services), Sampling(max_new_tokens=8_000)
+    settings = RolloutSettings(make_env=make_env, tools=runner, tool_format=Hermes(), sampling=sampling)
+    collector = Collector(ScriptedPolicy(script), ChatTokenizer(tiny_tokenizer(), name="tiny"), settings)
     await runner.start(ToolResources(""))
     try:
         return await collector.collect(RolloutRequest([Task(nonce, "Go on.") for nonce in attacks], 1, 1))
@@ -152,9 +147,8 @@ def _judge(outcome: Outcome, result: RolloutResult) -> None:
             outcome.faults.append(f"episode {one.id} read of {', '.join(sorted(strange))}")
         if one.answer != "done":
             outcome.faults.append(f"episode {one.id} did not come to its answer: {one.reason}")
-        outcome.counts["answered with an error"] += sum(
-            call.error is not None for turn in one.turns for call in turn.calls
-        )
+        calls = [call for turn in one.turns for call in turn.calls]
+        outcome.counts["answered with an error"] += sum(call.error is not None for call in calls)
     outcome.counts["given up"] += result.tools.total.timeouts
 
 

@@ -40,6 +40,13 @@ class Room:
 _CREDIT = ("aggregation", "credit", "groups", "kl", "loss", "process", "surrogate", "turns")
 _ALGORITHMS = ("distillation", "gigpo", "grpo", "ppo", "reinforce_pp", "remax", "rft", "sft")
 _RECORDED = ("events_file", "trajectory_file", "trajectory_row")
+
+
+def _laws(*names: str) -> tuple[str, ...]:
+    return tuple(f"tests/laws/test_law_{name}.py" for name in names)
+
+
+_WRITTEN, _SAMPLED = "01_written_conversations", "01_what_was_sampled_is_trained"
 ROOMS = (
     Room(
         "losses",
@@ -50,8 +57,7 @@ ROOMS = (
         ),
         (
             *("tests/core/learning/test_credit.py", "tests/core/learning/test_loss.py"),
-            "tests/core/test_option_bounds.py",
-            "tests/plugins/test_algorithms.py",
+            *("tests/core/test_option_bounds.py", "tests/plugins/test_algorithms.py"),
             *(f"tests/plugins/{name}" for name in _ALGORITHMS),
             "tests/yardstick",
         ),
@@ -61,8 +67,8 @@ ROOMS = (
         "learning",
         ("agent_r1_core/learning/*.py",),
         (
-            *("tests/core/learning", "tests/yardstick", "tests/laws/test_law_06_the_gradient_is_one.py"),
-            "tests/plugins/replay/test_repeating.py",
+            *_laws("06_the_gradient_is_one"),
+            *("tests/core/learning", "tests/yardstick", "tests/plugins/replay/test_repeating.py"),
         ),
         without="pretended",
     ),
@@ -70,16 +76,10 @@ ROOMS = (
         "rollout",
         ("agent_r1_core/rollout/*.py", "agent_r1_core/tools/*.py"),
         (
-            "tests/core/rollout",
-            "tests/core/tools",
-            "tests/laws/test_law_01_what_was_sampled_is_trained.py",
-            "tests/laws/test_law_04_process_rewards.py",
-            "tests/laws/test_law_05_terminated_truncated_failed.py",
-            "tests/laws/test_law_07_players.py",
-            *(f"tests/laws/test_law_01_{name}.py" for name in ("contexts", "demonstrations", "written_conversations")),
-            "tests/laws/test_law_03_only_decisions_are_credited.py",
-            "tests/laws/test_law_09_a_bad_environment_is_data.py",
-            "tests/laws/test_law_09_values_become_plain.py",
+            *("tests/core/rollout", "tests/core/tools"),
+            *_laws(_SAMPLED, "04_process_rewards", "05_terminated_truncated_failed", "07_players", "01_contexts"),
+            *_laws("01_demonstrations", _WRITTEN, "03_only_decisions_are_credited", "09_a_bad_environment_is_data"),
+            *_laws("09_values_become_plain"),
             "tests/plugins/contexts",
         ),
         without="broken_world or broken_reward or names_the_innermost_line or name_no_line or imports_nothing",
@@ -89,10 +89,7 @@ ROOMS = (
         ("agent_r1_core/chat/*.py",),
         (
             "tests/core/chat",
-            "tests/laws/test_law_01_chat_templates.py",
-            "tests/laws/test_law_01_what_was_sampled_is_trained.py",
-            "tests/laws/test_law_01_data_is_no_markup.py",
-            "tests/laws/test_law_01_programs.py",
+            *_laws("01_chat_templates", _SAMPLED, "01_data_is_no_markup", "01_programs"),
             "tests/plugins/rewards/test_reasoning.py",
         ),
     ),
@@ -101,13 +98,9 @@ ROOMS = (
         "evaluation",
         ("agent_r1_core/evaluation/*.py", "agent_r1_core/metrics/scorers.py"),
         (
-            *("tests/core/evaluation", "tests/core/metrics/test_scorers.py", "tests/laws/test_law_12_scores.py"),
-            *("tests/core/training/test_recording.py", "tests/core/training/test_examples.py"),
-            *(
-                "tests/laws/test_law_01_written_conversations.py",
-                "tests/cli/test_scores.py",
-                "tests/bundled/test_tiny.py",
-            ),
+            *("tests/core/evaluation", "tests/core/metrics/test_scorers.py", *_laws("12_scores")),
+            *("tests/core/training/test_recording.py", "tests/core/training/test_examples.py", *_laws(_WRITTEN)),
+            *("tests/cli/test_scores.py", "tests/bundled/test_tiny.py"),
         ),
         without="table_of_the_docs",
     ),
@@ -116,16 +109,13 @@ ROOMS = (
     Room(
         "viewer",
         (
-            "plugins/agent_r1_viewer/**/*.py",
-            "agent_r1_core/runs/reading/*.py",
+            *("plugins/agent_r1_viewer/**/*.py", "agent_r1_core/runs/reading/*.py"),
             *(f"agent_r1_core/runs/{name}.py" for name in _RECORDED),
             "agent_r1_core/training/attempts.py",
         ),
         (
-            "tests/plugins/viewer",
-            "tests/core/runs/reading",
-            "tests/core/runs/test_state.py",
-            "tests/core/runs/test_trajectory_file.py",
+            *("tests/plugins/viewer", "tests/core/runs/reading"),
+            *("tests/core/runs/test_state.py", "tests/core/runs/test_trajectory_file.py"),
             *(f"tests/core/training/test_{name}.py" for name in ("lost_learner", "recorder", "recording", "resume")),
         ),
         without="browser or bundled_model_together or planted_faults or hears_what or ctrl_c_ends",

@@ -25,17 +25,11 @@ BAD_CALL = 'Error: a tool call is not valid JSON; write {"name": ..., "arguments
 CALL = re.compile(r"<tool_call>\n(.*)\n</tool_call>")
 SEARCH_TAGS_PROMPT = "Search with <search>name</search>."
 
+WORLD_SIZE, PER_WORLD = 36, 4
+"""Entities of a world, and the demonstrations that it serves."""
 MIXTURE: dict[str, float] = {
-    "search_2": 0.40,
-    "search_1": 0.11,
-    "search_3": 0.08,
-    "comparison": 0.05,
-    "nothing_found": 0.03,
-    "search_tags": 0.03,
-    "passages": 0.12,
-    "reading": 0.08,
-    "closed_book": 0.02,
-    "sum": 0.08,
+    **{"search_2": 0.40, "search_1": 0.11, "search_3": 0.08, "comparison": 0.05, "nothing_found": 0.03},
+    **{"search_tags": 0.03, "passages": 0.12, "reading": 0.08, "closed_book": 0.02, "sum": 0.08},
 }
 """Share of each kind of demonstration."""
 AGAIN: dict[str, float] = {"names_again": 0.4, "facts_again": 0.6}
@@ -70,7 +64,6 @@ def skill_of(chain: tuple[str, ...]) -> Skill:
 
 
 def call(name: str, **arguments: str) -> str:
-    """A tool call in the hermes format."""
     return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
 
 
@@ -80,26 +73,21 @@ def think(*sentences: str) -> str:
 
 
 def answer(text: str) -> str:
-    """An answer in tags."""
     return f"<answer>{text}</answer>"
 
 
 def said(user: str, assistant: str) -> Demonstration:
-    """One thing said, and one thing said to it."""
     return Demonstration([{"role": "user", "content": user}, {"role": "assistant", "content": assistant}])
 
 
 class Demonstrator:
     """An endless, seeded stream of demonstrations.
 
-    A world serves only `per_world` of them: where names come back, a model learns the names instead of copying.
+    A world serves only a few of them: where names come back, a model learns the names instead of copying.
     """
 
-    def __init__(
-        self, seed: int, mixture: Mapping[str, float] = MIXTURE, per_world: int = 4, world_size: int = 36
-    ) -> None:
+    def __init__(self, seed: int, mixture: Mapping[str, float] = MIXTURE) -> None:
         self.rng, self.mixture = random.Random(f"demonstrations/{seed}"), dict(mixture)
-        self.per_world, self.world_size = per_world, world_size
         self.makers: dict[str, Callable[[], Demonstration]] = {
             "search_1": lambda: self.search(self.pick(1)),
             "search_2": lambda: self.search(self.pick(2)),
@@ -118,9 +106,9 @@ class Demonstrator:
     def __iter__(self) -> Iterator[Demonstration]:
         world = 1_000_000  # far from the seeds of the task source
         while True:
-            self.world = World(world, "train", self.world_size)
+            self.world = World(world, "train", WORLD_SIZE)
             self.text = {passage.title: f"{passage.title}\n{passage.text}" for passage in self.world.passages}
-            names = self.rng.choices(list(self.mixture), list(self.mixture.values()), k=self.per_world)
+            names = self.rng.choices(list(self.mixture), list(self.mixture.values()), k=PER_WORLD)
             yield from (self.makers[name]() for name in names)
             world += 1
 

@@ -55,9 +55,8 @@ def checkout(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_better_tests_kill_more_and_texts_are_left_out(checkout, root, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(root / "scripts"))
-    from mutation.mutants import choose, read_mutants
+    from mutants import Workplace, choose, read_mutants
     from mutation.rooms import Room
-    from mutation.workplace import Workplace
 
     room = Room("sums", ("agent_r1_core/*.py",), ("tests/test_sums.py",), exhaustive=True)
 

@@ -44,7 +44,7 @@ def test_a_machine_without_a_gpu_is_told_in_one_sentence(root: Path, tmp_path: P
 
 def test_a_checkout_runs_uninstalled_with_the_wheels_that_are_missing(root, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(root / "scripts"))
-    from on_gpu.site import make_site
+    from test_gpu import make_site
 
     wheels = tmp_path / "wheels"
     wheels.mkdir()
@@ -70,17 +70,17 @@ def test_a_checkout_runs_uninstalled_with_the_wheels_that_are_missing(root, tmp_
 @pytest.mark.slow
 def test_a_part_that_is_cut_tells_what_it_had_found(root, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(root / "scripts"))
-    from on_gpu import parts
+    import test_gpu
 
     (tmp_path / "test_two.py").write_text(
         "import pathlib, time\ndef test_one(): pass\n"
         f"def test_long():\n    pathlib.Path({str(tmp_path / 'begun')!r}).touch()\n    time.sleep(600)\n"
     )
     command = ["-m", "pytest", "-p", "no:cacheprovider", "--junitxml", tmp_path / "tests.xml", tmp_path / "test_two.py"]
-    monkeypatch.setitem(parts.PARTS, "tests", lambda plan: command)
+    monkeypatch.setitem(test_gpu.PARTS, "tests", lambda plan: command)
     seconds = 7.5
     while not (tmp_path / "begun").exists():  # a busy machine may take longer to begin
         seconds *= 2
-        result = parts.run("tests", parts.Plan(tmp_path, tmp_path, "cpu", True, os.environ), seconds)
+        result = test_gpu.run("tests", test_gpu.Plan(tmp_path, tmp_path, "cpu", True, os.environ), seconds)
     assert result.outcome == f"cut after {seconds:.0f} s"
     assert "1 passed, 0 failed" in result.told

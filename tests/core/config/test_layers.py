@@ -127,6 +127,7 @@ def test_a_recipe_is_found_by_name_or_path_also_in_a_folder_whose_name_is_part_o
     ("text", "words"),
     [
         ("- a\n- b\n", "holds list"),
+        ("# nothing yet\n", "is empty; write keys and values into it"),
         ("extends: [a]\n", "extends"),
         ("sources: 3\n", "sources"),
         ("a: 1\na: 2\n", "line 2"),
