@@ -197,8 +197,8 @@ def _misread(episodes: Sequence[EpisodeRecord]) -> list[str]:
     if not wrong:
         return []
     return [
-        f"exact_match, whose normalisation drops signs, points and articles, counts {len(wrong)} answers that say "
-        f"something else, such as {wrong[0].prediction!r} for {wrong[0].answers[0]!r}"
+        f"exact_match drops signs, points and articles: {len(wrong)} of its {len(exact)} matches say something else "
+        f"than is accepted, such as {wrong[0].prediction!r} for {wrong[0].answers[0]!r}"
     ]
 
 

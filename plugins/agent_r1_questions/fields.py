@@ -9,6 +9,7 @@ from typing import Any
 from agent_r1_core import Passage, Record, TaskError, text_field
 from agent_r1_core.contracts.markup import encodable
 
+_CSV = re.compile(r"\.csv(\.gz)?$", re.IGNORECASE)
 _LIST = re.compile(r"""\[\s*(?:['"].*['"])?\s*\]""", re.DOTALL)
 """A list of texts as Python or JSON writes it."""
 
@@ -38,13 +39,13 @@ def texts_of(record: Record, *keys: str) -> list[str]:
     """A text or whole number, or a list of them, under the first key that the record has; empty ones are left out.
 
     Raises:
-        TaskError: it is something else, also a list that was written out as one text, as pandas does in CSV.
+        TaskError: it is something else, also a list in a cell of CSV, as pandas writes it.
     """
     value = first_of(record, *keys)
-    if isinstance(value, str) and _LIST.fullmatch(value.strip()):
+    if isinstance(value, str) and _CSV.search(record.where) and _LIST.fullmatch(value.strip()):
         raise TaskError(
-            f"{record.where} has the text {value.strip():.60} under {' or '.join(keys)}, a list written out, and "
-            "it would count as one text; give JSON Lines or Parquet, which have lists"
+            f"{record.where} has the text {value.strip():.60} under {' or '.join(keys)}: a list in CSV would count as "
+            "one text; give JSON Lines or Parquet, which tell lists from texts"
         )
     values = list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
     for one in values:
