@@ -158,20 +158,21 @@ def test_main_scores_are_broken_down_by_what_the_tasks_say_of_themselves() -> No
     groups = [
         searched("a", "X", "Y", hops=2, kind="bridge"),
         searched("b", "Y", hops=2, kind="comparison"),
-        searched("c", "X", hops=10),
+        searched("c", "X", hops=10, source="wiki"),
         group("d", "Paris"),
     ]
     result = scored(groups, sampling=GREEDY)
     assert {key: list(parts) for key, parts in result.breakdowns.items()} == {
         "hops": ["2", "10", "unknown"],
         "kind": ["bridge", "comparison", "unknown"],
+        "source": ["wiki", "unknown"],
     }
     two = result.breakdowns["hops"]["2"]
     assert two["exact_match"] == scored(groups[:2], sampling=GREEDY).metrics["exact_match"]
     assert (two["retrieval_recall"].mean, two["retrieval_recall"].n) == (0.75, 2)
     assert not {"turns", "answered"} & set(two)
     rows = [row[:2] for row in result.breakdown_rows()]
-    assert rows[:3] == [("hops 2", "2"), ("hops 10", "1"), ("hops unknown", "1")]
+    assert rows[2:5] == [("hops 2", "2"), ("hops 10", "1"), ("hops unknown", "1")]
     assert not any("hops" in name for name in result.to_metrics())
     same = scored(groups[:2], sampling=GREEDY)
     assert [row[0] for row in same.breakdown_rows()] == ["kind bridge", "kind comparison"], "all have two hops"

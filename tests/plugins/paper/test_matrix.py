@@ -15,13 +15,24 @@ from agent_r1_paper.cost import trained_episodes
 from agent_r1_paper.matrix import Matrix
 from agent_r1_paper.report import make_report
 from agent_r1_paper.runner import CellProcess
+from agent_r1_paper.shaping import ALL_TABLES
 from agent_r1_paper.store import Store
-from agent_r1_paper.tables import SCALES
+from agent_r1_paper.tables import SCALES, Table
 
 from agent_r1_core.errors import ConfigError, RunError
 
 Make = Callable[..., Matrix]
 RunMatrix = Callable[..., dict[str, str]]
+
+
+@pytest.mark.parametrize("table", ALL_TABLES.values(), ids=ALL_TABLES.keys())
+def test_every_row_of_a_table_says_and_sets_something_of_its_own(table: Table) -> None:
+    titles = [row.title for row in table.rows]
+    assert all(isinstance(title, str) and title for title in titles)
+    for told in (titles, [row.name for row in table.rows]):
+        assert len(set(told)) == len(told), told
+    set_up = [(row.method, frozenset(row.overrides), row.baseline) for row in table.rows]
+    assert len(set(set_up)) == len(set_up), set_up
 
 
 @pytest.fixture
