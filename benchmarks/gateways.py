@@ -28,7 +28,8 @@ from typing import Any, cast
 
 import agent_r1_gateway_kit
 from agent_r1_gateway import reporting
-from gateway_peers import AgentLightning, Engine, Peer, Rllm, Verifiers
+from gateway_engine import Engine
+from gateway_peers import AgentLightning, Peer, Rllm, Verifiers
 from served import served
 
 ROOT = Path(__file__).resolve().parent.parent

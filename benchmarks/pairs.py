@@ -46,10 +46,8 @@ class Training:
         self.name = name
         self._metrics, self._log = folder / name / "metrics.jsonl", folder / f"{name}.log"
         settings = [*arguments, f"run.dir={folder}", f"run.name={name}"]
-        command, calm = (
-            [python, "-P", "-m", "agent_r1_cli", "train", "--trust", *settings],
-            {**os.environ, **report.CALM},
-        )
+        command = [python, "-P", "-m", "agent_r1_cli", "train", "--trust", *settings]
+        calm = {**os.environ, **report.CALM}
         with self._log.open("w") as log:
             self._process = subprocess.Popen(command, env=calm, stdout=log, stderr=log, start_new_session=True)
         self.signal(signal.SIGSTOP)

@@ -104,8 +104,9 @@ def afresh(work: Callable[..., dict[str, Any]], *given: Any) -> dict[str, Any]:
     """What a function of a file of this folder returns in a fresh process; both ways as JSON."""
     module = Path(work.__code__.co_filename).stem
     called = f"{module}.{work.__name__}(*json.loads(sys.argv[1]))"
-    code = f"import json, sys; sys.path.insert(0, {str(HOME)!r}); import {module}; print(json.dumps({called}))"
-    return fresh([sys.executable, "-c", code, json.dumps(given, default=str)])
+    code = f"import json, sys, {module}; print(json.dumps({called}))"
+    paths = os.pathsep.join(filter(None, (str(HOME), os.environ.get("PYTHONPATH"))))  # also for what it starts itself
+    return fresh([sys.executable, "-c", code, json.dumps(given, default=str)], {"PYTHONPATH": paths})
 
 
 def processor_seconds(process: int) -> float:

@@ -20,7 +20,8 @@ def _importable() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_episodes_leave_nothing_behind(name: str) -> None:
-    from soak import WORLDS, play
+    from soak import play
+    from soak_worlds import WORLDS
 
     world = WORLDS[name]
     with world.beside() as address:
