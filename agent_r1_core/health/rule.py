@@ -214,7 +214,7 @@ class Monitor:
     rule: Rule
     """The default; a recipe may change its numbers."""
     seen: str
-    """What an alarm says was seen; `{value}` and `{limit}` stand for the two numbers."""
+    """What an alarm says was seen; `{value}` and `{limit}` stand for the two numbers, shares in `{value} of ...`."""
     helps: str
     """What usually helps, as the end of a sentence."""
     per: tuple[Metric, ...] = ()

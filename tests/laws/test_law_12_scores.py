@@ -7,6 +7,7 @@ import string
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -186,6 +187,7 @@ def test_tasks_that_were_trained_on_are_called_so(tmp_path: Path) -> None:
     said = provenance(source, [trained, fresh], {})["held_out"]
     assert said == "1 of these 2 tasks are in run's training: the scores are likely too high"
     assert provenance(source, [fresh], {})["held_out"] == "none of these 1 tasks is in run's training"
+    assert provenance(source, [replace(trained, id="other")], {})["held_out"].startswith("1 of these 1 tasks are in")
 
 
 def test_the_set_that_chooses_checkpoints_enters_no_mean(result: EvaluationResult) -> None:

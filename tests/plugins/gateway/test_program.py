@@ -153,6 +153,7 @@ def test_a_reward_with_the_key_of_no_episode_is_noted_once(caplog):
             httpx2.post(episode.anthropic_base_url + "/reward", json={"reward": 0.5})
         return 1
 
+    shared_gateway()._mentioned.discard("reward")
     assert play_one(run).total_reward == 1
     assert [text for text in caplog.messages if "counts for no episode" in text] == [
         "a reward counts for no episode: the API key is not one of a running episode; use the key that the program "
