@@ -13,13 +13,15 @@ from agent_r1_core.plugins import Registry
 REGISTRY = Registry.discover()
 NAMES = [record.name for record in REGISTRY.components("algorithm") if record.alias_of is None]
 VARIANTS: dict[str, dict[str, Any]] = {
-    **{"grpo_without_eps": {"name": "grpo", "eps": 0.0}, "grpo_kl": {"name": "grpo", "kl_coef": 0.1}},
+    "grpo_without_eps": {"name": "grpo", "eps": 0.0},
+    "grpo_kl": {"name": "grpo", "kl_coef": 0.1},
     "grpo_kl_corrected": {"name": "grpo", "kl_coef": 0.1, "kl_correction": True},
     "grpo_entropy": {"name": "grpo", "entropy_coef": 0.1},
     "grpo_dppo": {"name": "grpo", "objective": "dppo", "clip_low": 3e-4, "clip_high": 5e-4},
     "grpo_observations": {"name": "grpo", "observation_coef": 0.1},
     "gigpo_kl": {"name": "gigpo", "kl_coef": 0.1, "normalise_std": False},
-    **{"ppo_discounted": {"name": "ppo", "gamma": 0.95, "lam": 0.9}, "ppo_kl": {"name": "ppo", "kl_coef": 0.1}},
+    "ppo_discounted": {"name": "ppo", "gamma": 0.95, "lam": 0.9},
+    "ppo_kl": {"name": "ppo", "kl_coef": 0.1},
     "ppo_lambdas": {"name": "ppo", "lam_critic": 1.0, "lam_length": 0.2, "whiten": "scale"},
     "ppo_entropy_no_masks": {"name": "ppo", "entropy_coef": 0.1, "advantage_mask": False, "loss_mask": False},
     "ppo_no_masks": {"name": "ppo", "advantage_mask": False, "loss_mask": False},

@@ -126,8 +126,12 @@ def answer(kind: str) -> Any:
         "10 MB": lambda: "x" * 10_000_000,
         "10 MB of bytes": lambda: b"\xff" * 10_000_000,
         "10 MB of JSON": lambda: {"rows": ["x" * 1000] * 10_000},
-        **{"bytes": lambda: b"ok \xff\xfe\x00", "surrogate": lambda: "ok \udcff", "nothing": lambda: None},
-        **{"unprintable": Unprintable, "sly": lambda: SlyText("x" * 10_000_000), "circle": _circle},
+        "bytes": lambda: b"ok \xff\xfe\x00",
+        "surrogate": lambda: "ok \udcff",
+        "nothing": lambda: None,
+        "unprintable": Unprintable,
+        "sly": lambda: SlyText("x" * 10_000_000),
+        "circle": _circle,
     }[kind]()
 
 
@@ -284,9 +288,13 @@ def _write_to_sockets() -> None:
 
 
 TRICKS: dict[str, Callable[[], Any]] = {
-    **{"fork": os.fork, "fork in C": lambda: ctypes.CDLL(None).fork(), "leave": lambda: os._exit(0)},
-    **{"answer twice": _answer_twice, "stale answer": _answer_with_the_answer_before},
-    **{"write to sockets": _write_to_sockets, "close everything": lambda: os.closerange(3, 256)},
+    "fork": os.fork,
+    "fork in C": lambda: ctypes.CDLL(None).fork(),
+    "leave": lambda: os._exit(0),
+    "answer twice": _answer_twice,
+    "stale answer": _answer_with_the_answer_before,
+    "write to sockets": _write_to_sockets,
+    "close everything": lambda: os.closerange(3, 256),
 }
 
 

@@ -44,10 +44,17 @@ def overrides(folder: Path, steps: int, **changed: Any) -> list[str]:
         "tasks.train": "{name: arithmetic, size: 7}",
         "tasks.eval": "{name: arithmetic, split: eval, size: 2}",
         "env": "{name: tool_calling, max_turns: 2, max_tokens: 200, system_prompt: ''}",
-        **{"tools": "[calculator]", "rewards": "[vowels]"},
-        **{"engine.max_new_tokens": 6, "training.steps": steps, "training.lr": "1e-2", "evaluation.every": 2},
-        **{"training.tasks_per_step": 2, "training.samples_per_task": 3},
-        **{"training.epochs": 2, "training.minibatches": 2, "deterministic": "true"},
+        "tools": "[calculator]",
+        "rewards": "[vowels]",
+        "engine.max_new_tokens": 6,
+        "training.steps": steps,
+        "training.lr": "1e-2",
+        "evaluation.every": 2,
+        "training.tasks_per_step": 2,
+        "training.samples_per_task": 3,
+        "training.epochs": 2,
+        "training.minibatches": 2,
+        "deterministic": "true",
         "checkpoint": "{every: 1, keep: 1, best: eval/reward/vowels}",
         "run.dir": folder / "runs",
         **{key.replace("__", "."): value for key, value in changed.items()},
@@ -58,8 +65,10 @@ def overrides(folder: Path, steps: int, **changed: Any) -> list[str]:
 def rewritten(context: str) -> dict[str, Any]:
     """Changes under which a context strategy has something to do."""
     return {
-        **{"context": json.dumps(CONTEXTS[context]), "checkpoint": "{every: 1, keep: 1, best: null}"},
-        **{"evaluation__at_start": "false", "evaluation__at_end": "false"},
+        "context": json.dumps(CONTEXTS[context]),
+        "checkpoint": "{every: 1, keep: 1, best: null}",
+        "evaluation__at_start": "false",
+        "evaluation__at_end": "false",
         "env": "{name: tool_calling, max_turns: 4, max_tokens: 700, system_prompt: ''}",
     }
 

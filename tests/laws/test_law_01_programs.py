@@ -128,9 +128,16 @@ def changes_its_tools(client: Client) -> None:
 
 
 PROGRAMS = {
-    **{calls_a_tool: [0, 0], writes_python: [0, 0], writes_floats_in_another_order: [0, 0], retries: [0, 0]},
-    **{changes_a_boolean: [0, 1], changes_its_tools: [0, 1]},
-    **{sums_up: [0, 0, 1], edits_its_past: [0, 0, 1, 2], has_two_sub_agents: None, asks_twice: [0, 1, 2, 3]},
+    calls_a_tool: [0, 0],
+    writes_python: [0, 0],
+    writes_floats_in_another_order: [0, 0],
+    retries: [0, 0],
+    changes_a_boolean: [0, 1],
+    changes_its_tools: [0, 1],
+    sums_up: [0, 0, 1],
+    edits_its_past: [0, 0, 1, 2],
+    has_two_sub_agents: None,
+    asks_twice: [0, 1, 2, 3],
 }
 """Of each, the segments of its turns."""
 

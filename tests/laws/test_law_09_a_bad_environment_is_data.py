@@ -139,7 +139,8 @@ def test_what_is_no_score_is_none(made: type[Bad], bad: Callable[[], Any], sente
 
 BAD_HOOK = "@hookimpl\ndef register_tools():\n    raise KeyError('index')\n"
 BROKEN_PLUGINS = {
-    **{"raises": "raise RuntimeError('no licence')", "leaves": "raise SystemExit(3)"},
+    "raises": "raise RuntimeError('no licence')",
+    "leaves": "raise SystemExit(3)",
     "not_python": "def register_tools(:",
     "bad_hook": f"from agent_r1_core import hookimpl\nAGENT_R1_PLUGIN_API = 1\n\n{BAD_HOOK}",
 }

@@ -38,7 +38,8 @@ def test_it():
 EMPTY = ("agent_r1_core/__init__.py", "agent_r1_cli/__init__.py", "recipes/default.yaml", "templates/a.txt")
 FILES = {
     **dict.fromkeys((*EMPTY, "README.md", "CONTRIBUTING.md"), ""),
-    **{"agent_r1_core/sums.py": SOURCE, "tests/test_sums.py": CARELESS},
+    "agent_r1_core/sums.py": SOURCE,
+    "tests/test_sums.py": CARELESS,
     "pyproject.toml": '[tool.pytest.ini_options]\naddopts = "--import-mode=importlib"\n',
 }
 

@@ -131,7 +131,9 @@ def test_what_neither_learns_nor_is_scored_says_both_and_keeps_its_steps(home: P
         "tasks__eval": "{name: arithmetic, wording: words, split: eval, size: 2}",
         "run__name": "broken",
         "checkpoint": "{best: null}",
-        **{"scores": "[broken]", "training__max_retries": 0, "training__minibatches": 1},
+        "scores": "[broken]",
+        "training__max_retries": 0,
+        "training__minibatches": 1,
     }
     notes, plugins = Notes(), [PLUGIN, PLUGIN.with_name("scores.py"), home / "broken.py"]
     run = train("default", overrides(home, 3, **changed), plugins=plugins, listener=notes)

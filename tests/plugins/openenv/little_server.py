@@ -19,7 +19,10 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 ACTION = {
-    **{"title": "Guess", "type": "object", "additionalProperties": False, "description": "Guess the number."},
+    "title": "Guess",
+    "type": "object",
+    "additionalProperties": False,
+    "description": "Guess the number.",
     "properties": {"number": {"type": "integer", "description": "From 1 to 9."}, "metadata": {"type": "object"}},
     "required": ["number"],
 }

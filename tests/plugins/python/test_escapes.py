@@ -19,13 +19,16 @@ from agent_r1_core.testing import make_task
 
 SANDBOXES = pytest.mark.parametrize("sandbox", sorted(BACKENDS))
 REFUSED = {
-    **{"reads a host file": "open('{host}').read()", "lists a host folder": "import os; os.listdir('{folder}')"},
+    "reads a host file": "open('{host}').read()",
+    "lists a host folder": "import os; os.listdir('{folder}')",
     "follows a link to a host file": "import os; os.symlink('{host}', '/tmp/link'); open('/tmp/link').read()",
-    **{"writes beside its folders": "open('/usr/made', 'w')", "writes into its root": "open('/made', 'w')"},
+    "writes beside its folders": "open('/usr/made', 'w')",
+    "writes into its root": "open('/made', 'w')",
     "connects to this machine": "import socket; socket.create_connection(('127.0.0.1', {port}), 2)",
     "connects to a socket of the host": "import socket; socket.socket(socket.AF_UNIX).connect('{socket}')",
     "connects to an abstract socket": "import socket; socket.socket(socket.AF_UNIX).connect('\\0{abstract}')",
-    **{"forks": "import os; os.fork()", "starts a program": "import subprocess; subprocess.run(['/bin/true'])"},
+    "forks": "import os; os.fork()",
+    "starts a program": "import subprocess; subprocess.run(['/bin/true'])",
     "starts a thread": "import threading; threading.Thread(target=print).start()",
     "takes too much memory": "x = bytearray(5 * 10**9)",
     "maps too much memory": "import mmap; mmap.mmap(-1, 5 * 10**9)",

@@ -50,7 +50,10 @@ class TestPython(ToolContract):
 
 
 PRINTED = {
-    **{"'a' * 3": "'aaa'", "x = 1": "(no output)", "None": "(no output)", "print(1)\nprint(2)\n3": "1\n2\n3"},
+    "'a' * 3": "'aaa'",
+    "x = 1": "(no output)",
+    "None": "(no output)",
+    "print(1)\nprint(2)\n3": "1\n2\n3",
     "for i in range(2): print(i)": "0\n1",
     "import dataclasses\n@dataclasses.dataclass\nclass P:\n    x: int\nP(3)": "P(x=3)",
     "def f():\n    return 1 / 0\nf()": """Traceback (most recent call last):

@@ -14,7 +14,10 @@ from agent_r1_questions.two_wiki import TwoWikiMultihopQA
 from agent_r1_core import Passage, Task, TaskError
 
 ORIGINAL: dict[str, Any] = {
-    **{"_id": "5a", "answer": "Paris", "type": "bridge", "level": "easy"},
+    "_id": "5a",
+    "answer": "Paris",
+    "type": "bridge",
+    "level": "easy",
     "question": "Which city is the capital of the country of Lyon?",
     "context": [["Lyon", ["Lyon is in France.", " It is large."]], ["France", ["Its capital is Paris."]]],
     "supporting_facts": [["Lyon", 0], ["France", 0], ["Lyon", 1]],
@@ -59,7 +62,10 @@ def test_the_original_file_is_read(real_data: Path) -> None:
 
 
 TWO_WIKI: dict[str, Any] = {
-    **{"_id": "8813f87c", "type": "compositional", "answer": "Tavelo", "answer_id": "Q3"},
+    "_id": "8813f87c",
+    "type": "compositional",
+    "answer": "Tavelo",
+    "answer_id": "Q3",
     "question": "Which country is the director of Karimo from?",
     "context": [
         ["Karimo (film)", ["Karimo is a film.", "It was directed by Vesano."]],

@@ -26,7 +26,9 @@ RECORDS: dict[str, dict[str, Any]] = {
     "2wikimultihopqa": HOTPOT_RECORD | {"evidences": [["Karimo", "director", "Vesano"]]},
     "musique": {
         **QUESTION,
-        **{"id": "2hop__1_2", "question_decomposition": [], "answer_aliases": ["the Old"]},
+        "id": "2hop__1_2",
+        "question_decomposition": [],
+        "answer_aliases": ["the Old"],
         "paragraphs": [{"title": "Karimo", "paragraph_text": "A film by Vesano.", "is_supporting": True}],
     },
     "bamboogle": {"Question": "Who directed Karimo?", "Answer": "Vesano"},
@@ -111,8 +113,14 @@ def test_a_source_names_the_one_that_reads_a_file(source: Any, name: str, format
 
 
 FULL = {
-    **{"id": 17, "question": "Who directed Karimo?", "hops": 2, "type": "bridge", "level": "hard"},
-    **{"golden_answers": ["Vesano", "Vesano I"], "aliases": ["Vesano", "the Old"], "path": ["Karimo", "Vesano"]},
+    "id": 17,
+    "question": "Who directed Karimo?",
+    "hops": 2,
+    "type": "bridge",
+    "level": "hard",
+    "golden_answers": ["Vesano", "Vesano I"],
+    "aliases": ["Vesano", "the Old"],
+    "path": ["Karimo", "Vesano"],
     "passages": [{"title": "Karimo", "text": "A film by Vesano."}, {"title": "Boru", "text": "A river."}],
     "metadata": {"anything": 1},
 }

@@ -106,12 +106,16 @@ def test_a_tool_that_cannot_be_called_is_a_configuration_error(options, schemas,
 
 
 WRITTEN = {
-    **{"open_pattern": "\\[\\[call (?P<name>\\w+)", "close": "]]", "repeats": True},
-    **{"content": "kv-lines", "content_args": {"line_sep": ";", "kv_sep": "="}},
+    "open_pattern": "\\[\\[call (?P<name>\\w+)",
+    "close": "]]",
+    "repeats": True,
+    "content": "kv-lines",
+    "content_args": {"line_sep": ";", "kv_sep": "="},
     "transform": {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}},
 }
 RESPONSES = {
-    **{"defaults": {"role": "assistant"}, "start_anchor": "<|im_start|>assistant\n"},
+    "defaults": {"role": "assistant"},
+    "start_anchor": "<|im_start|>assistant\n",
     "fields": {"content": {"repeats": True, "join": ""}, "tool_calls": WRITTEN},
 }
 """As a model's tokenizer has it whose calls look like `[[call add a=1;b=2]]`."""
