@@ -115,7 +115,7 @@ class Program:
 
 
 class Function(Program):
-    """A Python function, sync or async, in a thread of its own.
+    """A Python function in a thread of its own, an async one with an event loop of its own.
 
     Python cannot end a thread: a function that hangs keeps it, and its requests are refused.
     """
@@ -138,7 +138,7 @@ def play(function: Callable[[Episode], Any], episode: Episode, ended: Ended) -> 
         except EpisodeError as error:
             ended(error)
         except BaseException as error:
-            ended(EpisodeError(f"the function failed with {_described(error)}"))
+            ended(EpisodeError(f"the function failed with {_described(error)}{_hint(error)}"))
 
     threading.Thread(target=run, name="agent-r1 program", daemon=True).start()
 
@@ -174,6 +174,13 @@ def _described(error: BaseException) -> str:
             error.__traceback__ = trace.tb_next
         trace = trace.tb_next
     return " ".join(describe_error(error).split())
+
+
+def _hint(error: BaseException) -> str:
+    loops = ("Event loop is closed", "bound to a different event loop", "attached to a different loop")
+    if isinstance(error, RuntimeError) and any(words in str(error) for words in loops):
+        return "; each episode has an event loop of its own: make async clients in the function, not for all episodes"
+    return ""
 
 
 def _number(value: Any, what: str, instead: str) -> float:

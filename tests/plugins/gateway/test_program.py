@@ -364,6 +364,25 @@ def test_a_worker_plays_functions_and_is_replaced_when_it_dies(tmp_path, monkeyp
     assert third.answer != first.answer
 
 
+SHARES_A_LOCK = """
+import asyncio
+LOCK = asyncio.Lock()
+async def hold():
+    async with LOCK:
+        await asyncio.sleep(0.01)
+async def run(episode):
+    await asyncio.gather(hold(), hold())
+    return 1.0
+"""
+
+
+def test_what_async_episodes_cannot_share_is_said(tmp_path, monkeypatch):
+    (tmp_path / "sharing_agent.py").write_text(SHARES_A_LOCK)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    result = play(None, [], [Task("a", "a"), Task("b", "b")], function="sharing_agent:run", workers=0)
+    assert any("make async clients in the function" in str(failed.reason) for failed in result.dropped), result.dropped
+
+
 ASK = """
 import json, os, sys, urllib.request
 def ask(text):
