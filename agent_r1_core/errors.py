@@ -53,6 +53,7 @@ __all__ = [
 ]
 
 _OWN_FOLDERS = (Path(__file__).parent, Path(__file__).parents[1] / "agent_r1_cli")
+_BUNDLED = Path(__file__).parents[1] / "plugins"
 _STDLIB = Path(os.__file__).parent
 _TEXT_SECONDS = 1.0
 """How long the main thread waits for the text of an author's exception."""
@@ -194,12 +195,14 @@ def plain_error(error: Exception) -> Exception:
 def raised_at(error: BaseException) -> str:
     """` (file.py, line N)`: where an author's code raised, to append to what the exception says.
 
-    The file is the first in the traceback that belongs to neither agent-r1 nor Python, the line is the innermost in
-    that file. Empty where there is none, and for an AgentR1Error, whose sentence is complete.
+    The file is the first in the traceback that belongs to neither agent-r1 nor Python, one of an installed or bundled
+    package only if there is no other; the line is the innermost in that file. Empty where there is none, and for an
+    AgentR1Error, whose sentence is complete.
     """
     if isinstance(error, AgentR1Error):
         return ""
     authors = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename)]
+    authors = [frame for frame in authors if not _is_installed(frame.filename)] or authors
     lines = [frame.lineno for frame in authors if frame.filename == authors[0].filename]
     return f" ({Path(authors[0].filename).name}, line {lines[-1]})" if lines else ""
 
@@ -209,6 +212,10 @@ def _is_authors(file: str) -> bool:
     standard = path.is_relative_to(_STDLIB) and "site-packages" not in path.parts
     own = any(path.is_relative_to(folder) for folder in _OWN_FOLDERS)
     return not (file.startswith("<") or standard or own)
+
+
+def _is_installed(file: str) -> bool:
+    return "site-packages" in Path(file).parts or Path(file).is_relative_to(_BUNDLED)
 
 
 def _is_plain(error: BaseException) -> bool:

@@ -111,6 +111,14 @@ class ControlTokens:
         found = self._spelled.finditer(text)
         return Markup(text, [one.span() for one in found if one.group() not in {*self._special, BREAK}])
 
+    def marked(self, protected: str) -> Markup:
+        """A protected text to protect once more, to the same end: the control tokens that are whole are its markup."""
+        spans, done = list[tuple[int, int]](), 0
+        for piece in protected.split(BREAK):
+            spans += [(done + one.start(), done + one.end()) for one in self._spelled.finditer(piece)]
+            done += len(piece)
+        return Markup(protected.replace(BREAK, ""), spans)
+
     def _cut(self, text: str, markup: Sequence[tuple[int, int]] = ()) -> str:
         """Markup is in order and does not overlap."""
         pieces, done, place, spans = [], 0, 0, deque(markup)

@@ -25,6 +25,7 @@ from typing import Any
 
 from agent_r1_core.chat.text import opened_thought
 from agent_r1_core.chat.tokenizer import ChatTokenizer
+from agent_r1_core.contracts.markup import Markup
 from agent_r1_core.trajectory import Message, Segment
 
 _QUICK_CHARACTERS = 20_000
@@ -84,6 +85,9 @@ class Conversation:
         """Each action."""
         self.spoken = ""
         """The last action's text; control tokens that the policy only spelled, in other ids, are cut in two."""
+        self.repeated = Markup()
+        """The last action as the content of a message that repeats it, with the thought that the generation prompt
+        opened; the control tokens that the policy sampled are its markup."""
         self._undo: list[tuple[_Place, int, int]] = []
         """Where the conversation was before each observation, and of its segment the number and the ids then."""
 
@@ -180,7 +184,9 @@ class Conversation:
         control = self._tokenizer.control
         content = control.protect(control.sampled(spoken, text, self._tokenizer.decode))
         before, self.spoken = at.prefixes[0], content
-        repeated: Message = {"role": "assistant", "content": self._repeatable(before, content)}
+        repeatable = self._repeatable(before, content)
+        self.repeated = control.marked(repeatable)
+        repeated: Message = {"role": "assistant", "content": repeatable}
         said: Message = {"role": "assistant", "content": text}
         prefixes = (before + content + closing, before + content)
         self._at = _Place([*at.messages, repeated], [*at.given, said], at.tools, prefixes, at.segment, stop)

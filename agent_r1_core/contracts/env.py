@@ -92,6 +92,9 @@ class Action:
     """True when a token budget cut the action before the policy closed it."""
     protected: str = ""
     """The text once more; control tokens that the policy only spelled, in other ids, are cut in two by U+FDD0."""
+    repeated: str = ""
+    """The content of an assistant's message that repeats the action in another context; the control tokens that the
+    policy sampled are its `Markup`, and a thought that the generation prompt opened is part of it."""
     logprobs: tuple[float, ...] = ()
     """Nats, one per id."""
     prompt_tokens: int = 0

@@ -292,6 +292,7 @@ class Episode:
             generation.ids,
             cut=generation.finish == "length",
             protected=self._player.conversation.spoken,
+            repeated=self._player.conversation.repeated,
             logprobs=generation.logprobs,
             prompt_tokens=len(request.ids),
         )

@@ -28,7 +28,7 @@ from agent_r1_core import (
 )
 from agent_r1_gateway.config import OURS, ProgramConfig
 from agent_r1_gateway.forward import Elsewhere
-from agent_r1_gateway.history import History, Place
+from agent_r1_gateway.history import History, Place, Said
 from agent_r1_gateway.line import Asked, Line
 from agent_r1_gateway.process import Process
 from agent_r1_gateway.program import Function, Program, Result, function_named, note_slip
@@ -65,6 +65,7 @@ class ProgramEnv(ToolEnv):
         self._news = asyncio.Event()
         """Something has happened, or a client has left."""
         self._history = History()
+        self._said = Said()
         self._places: dict[int, Place] = {}
         """Where requests go on that have been shown or announced, by their number."""
         self._asked: Asked | None = None
@@ -172,6 +173,7 @@ class ProgramEnv(ToolEnv):
         else:
             form = self.services.tool_format
             reply = reply_of(action, asked.request, form, self.services.decode, self.config.thinking)
+            self._said.add(reply, action)
             if withdrawn:
                 self._left_out.append(told | {"why": "untrained", "reply": action.text})
             else:
@@ -247,7 +249,7 @@ class ProgramEnv(ToolEnv):
         request, number = asked.request, asked.number
         place = self._places[number] = self._places.get(number) or self._history.place(request)
         return Observation(
-            messages_of(place.new, self.services.tool_format),
+            messages_of(place.new, self.services.tool_format, self._said),
             new_context=place.after is None,
             continues=place.after,
             request=RequestOptions(list(request.tools), request.stop, request.max_tokens, number),

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agent_r1_core import Action
 from agent_r1_gateway.wire import ChatMessage, ChatRequest, Reply, plain_number
 
 
@@ -21,6 +22,25 @@ class Place:
     """Its messages behind that action; all of them where a context begins."""
     why: str
     """Why a context begins, or that a turn is continued."""
+
+
+class Said:
+    """What the policy sampled for its latest replies, by the message in which a program gives one back unchanged."""
+
+    def __init__(self, most: int = 10_000) -> None:
+        """Keep `most` replies."""
+        self._texts: dict[str, str] = {}
+        self._most = most
+
+    def add(self, reply: Reply, action: Action) -> None:
+        """The action was this reply."""
+        self._texts[message_of(reply).key()] = action.repeated
+        if len(self._texts) > self._most:
+            del self._texts[next(iter(self._texts))]
+
+    def text(self, message: ChatMessage) -> str | None:
+        """The content to repeat; None: the message is none of the replies."""
+        return self._texts.get(message.key()) or None
 
 
 class History:
@@ -45,8 +65,7 @@ class History:
 
     def add(self, request: ChatRequest, reply: Reply, turn: int) -> None:
         """This turn answered the request with this reply."""
-        said = ChatMessage("assistant", reply.text, reply.calls, reply.thinking)
-        messages = (*request.messages, said)
+        messages = (*request.messages, message_of(reply))
         *_, (_, digest) = _digests(request.tools, messages)
         *_, (_, alone) = _digests((), messages)
         self._turns[digest] = turn
@@ -60,6 +79,11 @@ class History:
         if any(message.role == "assistant" for message in request.messages):
             return "an edited past"
         return "a new conversation"
+
+
+def message_of(reply: Reply) -> ChatMessage:
+    """The reply as a program gives it back unchanged."""
+    return ChatMessage("assistant", reply.text, reply.calls, reply.thinking)
 
 
 def _digests(tools: Sequence[dict[str, Any]], messages: Sequence[ChatMessage]) -> Iterator[tuple[int, bytes]]:

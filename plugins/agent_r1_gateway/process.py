@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import tempfile
+from codecs import getincrementaldecoder
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -34,6 +35,8 @@ class Process(Program):
         self._command = list(command)
         self._environment = dict(environment)
         self._output = Output(most_output)
+        self._printed = Output(most_output)
+        """On standard output."""
         self._folder = Path(tempfile.mkdtemp(prefix="agent-r1-program-"))
         self._process: asyncio.subprocess.Process | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -53,26 +56,28 @@ class Process(Program):
             "AGENT_R1_TASK": str(where),
             "AGENT_R1_RESULT": str(self._folder / "result.json"),
         }
-        reading, writing = os.pipe()  # not the library's: its wait() would wait for whoever inherits the pipe
+        pipes = [os.pipe() for _ in range(2)]  # not the library's: its wait() would wait for whoever inherits the pipe
         try:
             with where.open("rb") as stdin:
                 self._process = await asyncio.create_subprocess_exec(
                     *(re.sub(r"\{task\}|\{prompt\}", lambda found: given[found[0]], part) for part in self._command),
                     stdin=stdin,
-                    stdout=writing,
-                    stderr=writing,
+                    stdout=pipes[0][1],
+                    stderr=pipes[1][1],
                     cwd=self._folder,
                     env={**os.environ, **own, **self._environment},
                     start_new_session=True,
                 )
         except BaseException as error:
-            os.close(reading)
+            for reading, _ in pipes:
+                os.close(reading)
             if isinstance(error, OSError | ValueError):
                 raise EpisodeError(f"the program {self._command[0]} cannot be started: {error}") from error
             raise
         finally:
-            os.close(writing)
-        self._watching = asyncio.create_task(self._watch(self._process, reading, ended))
+            for _, writing in pipes:
+                os.close(writing)
+        self._watching = asyncio.create_task(self._watch(self._process, pipes, ended))
 
     def output(self) -> str:
         return self._output.take()
@@ -94,26 +99,34 @@ class Process(Program):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, number)
 
-    async def _watch(self, process: asyncio.subprocess.Process, printed: int, ended: Ended) -> None:
+    async def _watch(self, process: asyncio.subprocess.Process, pipes: Sequence[tuple[int, int]], ended: Ended) -> None:
         """Keep what is printed, and report the end."""
-        loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
-        protocol = asyncio.StreamReaderProtocol(reader)
-        transport, _ = await loop.connect_read_pipe(lambda: protocol, os.fdopen(printed, "rb", 0))
-        reading = asyncio.create_task(self._read(reader))
+        kept = ((self._output, self._printed), (self._output,))
+        both = zip(pipes, kept, strict=True)
+        reading = [asyncio.create_task(self._read(pipe, outputs)) for (pipe, _), outputs in both]
         try:
             code = await process.wait()
-            await asyncio.wait({reading}, timeout=_DRAIN)
+            await asyncio.wait(reading, timeout=_DRAIN)
             try:
                 ended(self._result(code))
             except Exception as error:
                 ended(error)
         finally:
-            transport.close()
-            reading.cancel()
+            for one in reading:
+                one.cancel()
 
-    async def _read(self, reader: asyncio.StreamReader) -> None:
-        while piece := await reader.read(2**16):
-            self._output.add(piece.decode("utf-8", "replace"))
+    async def _read(self, pipe: int, outputs: Sequence[Output]) -> None:
+        reader, decoder = asyncio.StreamReader(), getincrementaldecoder("utf-8")("replace")
+        protocol = asyncio.StreamReaderProtocol(reader)
+        opened = os.fdopen(pipe, "rb", 0)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, opened)
+        try:
+            while piece := await reader.read(2**16):
+                text = decoder.decode(piece)
+                for output in outputs:
+                    output.add(text)
+        finally:
+            transport.close()
 
     def _result(self, code: int) -> Result:
         if code != 0:
@@ -122,13 +135,13 @@ class Process(Program):
         file = self._folder / "result.json"
         written = os.path.lexists(file)
         try:
-            return Result.of(json.loads(read_text(file) if written else self._output.last()))
+            return Result.of(json.loads(read_text(file) if written else self._printed.last()))
         except NotOpened as error:
             raise EpisodeError(f"the program's result cannot be read: {error}") from error
         except (ValueError, RecursionError):
             if written:
                 raise EpisodeError("the program's result file holds no JSON; write a number or an object") from None
-            return Result()
+            return Result(unread=self._printed.last())
 
 
 class Output:

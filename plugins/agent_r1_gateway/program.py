@@ -47,6 +47,8 @@ class Result:
     """Other numbers, which become metrics."""
     summed: bool = False
     """The reward is their sum."""
+    unread: str = field(default="", compare=False)
+    """The last line that a command printed, where it is no JSON."""
 
     @classmethod
     def of(cls, value: Any) -> Result:
@@ -86,8 +88,8 @@ def note_slip(result: Result) -> None:
     elif result == Result():
         sentence = (
             "a program ended without a reward or an answer, so its episode has none: a command prints its result as "
-            "JSON on its last line or writes it into the file AGENT_R1_RESULT, a function returns it"
-        )
+            "JSON on its last line of standard output or writes it into the file AGENT_R1_RESULT, a function returns it"
+        ) + (f"; the last line was {result.unread!r:.80}" if result.unread else "")
     else:
         return
     what = "sum" if result.summed else "nothing"

@@ -10,6 +10,7 @@ from agent_r1_core import Action, Engine, Request, Sampling, ToolFormat
 from agent_r1_core.chat import ChatTokenizer, Conversation
 from agent_r1_core.errors import AgentR1Error, EngineError, ModelError
 from agent_r1_core.rollout.world import ToolTexts
+from agent_r1_gateway.history import Said
 from agent_r1_gateway.line import Asked
 from agent_r1_gateway.speech import Thinking, messages_of, reply_of
 from agent_r1_gateway.wire import Refused
@@ -26,6 +27,7 @@ class Served:
     """`max_new_tokens` holds for requests that set none, too."""
     thinking: Thinking = "separate"
     seed: int = 0
+    _said: Said = field(default_factory=Said)
     _numbers: count[int] = field(default_factory=count)
     _running: dict[int, asyncio.Task[None]] = field(default_factory=dict)
     """By the number of the request."""
@@ -54,7 +56,9 @@ class Served:
         name = f"served/{next(self._numbers)}"
         try:
             action = await self._act(asked, name)
-            asked.reply.set_result(reply_of(action, asked.request, self.form, self.tokenizer.decode, self.thinking))
+            reply = reply_of(action, asked.request, self.form, self.tokenizer.decode, self.thinking)
+            self._said.add(reply, action)
+            asked.reply.set_result(reply)
         except (ModelError, EngineError) as error:
             asked.refuse(Refused(str(error)))
         except Exception as error:
@@ -67,7 +71,7 @@ class Served:
         request = asked.request
         conversation = Conversation(self.tokenizer)
         tools = self._tools.describe(list(request.tools))
-        conversation.observe(messages_of(request.messages, self.form), tools=tools)
+        conversation.observe(messages_of(request.messages, self.form, self._said), tools=tools)
         context = conversation.context
         generation = await self.engine.generate(
             Request(
@@ -85,6 +89,7 @@ class Served:
             generation.ids,
             cut=generation.finish == "length",
             protected=conversation.spoken,
+            repeated=conversation.repeated,
             logprobs=generation.logprobs,
             prompt_tokens=len(context),
         )

@@ -13,6 +13,7 @@ from typing import Literal
 from agent_r1_core import Action, Markup, Message, ToolCall, ToolFormat, ToolResult
 from agent_r1_core.chat import without_thinking
 from agent_r1_core.chat.control import BREAK
+from agent_r1_gateway.history import Said
 from agent_r1_gateway.wire import Call, ChatMessage, ChatRequest, Reply, TokenLogprob, read_arguments
 
 Thinking = Literal["separate", "text"]
@@ -22,8 +23,9 @@ _END = "</think>"
 _RANDOM = random.Random()
 
 
-def messages_of(messages: Sequence[ChatMessage], form: ToolFormat | None) -> list[Message]:
-    """The messages as the chat template gets them: calls and results as the tool format writes them.
+def messages_of(messages: Sequence[ChatMessage], form: ToolFormat | None, said: Said) -> list[Message]:
+    """The messages as the chat template gets them: replies of the policy as it sampled them, other calls and results as
+    the tool format writes them.
 
     A system message behind the first one becomes a user's: few templates take it there.
     """
@@ -34,7 +36,7 @@ def messages_of(messages: Sequence[ChatMessage], form: ToolFormat | None) -> lis
             continue
         for one in several:
             if role == "assistant":
-                written.append({"role": role, "content": _action(one, form)})
+                written.append({"role": role, "content": said.text(one) or _action(one, form)})
             elif role == "tool":
                 written.append({"role": role, "name": one.name, "content": one.text})
             else:
@@ -50,22 +52,21 @@ def reply_of(
     thinking: Thinking,
 ) -> Reply:
     """An action as the reply to a request. Calls are read only where it has tools; malformed ones stay text."""
-    said, thought = (action.protected or action.text), ""
-    if thinking == "separate":
-        thought, said = _split(said)
+    whole = action.protected or action.text
+    stops = [(whole.find(one), one) for one in request.stop if one in whole]
+    stop, stopped_by = min(stops, default=(len(whole), None))
+    thought, said = _split(whole, thinking)
     calls: list[ToolCall] = []
     if form is not None and request.tools:
         form = copy(form)
         form.bind(request.tools)
         parsed = form.parse(said)
         calls = parsed.calls
-        if calls and parsed.text is not None:
-            said = parsed.text
-        elif calls:
-            said = ""
-    stopped_by = next((one for one in request.stop if said.rstrip().endswith(one)), None)
-    if stopped_by is not None and not calls:
-        said = said.rstrip().removesuffix(stopped_by)
+        if calls:
+            before, closed, _ = said.partition(_END)
+            said = (before + closed if closed else "") + (parsed.text or "")
+    if not calls:
+        thought, said = _split(whole[:stop], thinking)
     tokens = zip(action.ids, action.logprobs, strict=False) if request.logprobs else ()
     return Reply(
         id=_new_id(),
@@ -82,7 +83,7 @@ def reply_of(
 
 
 def _action(message: ChatMessage, form: ToolFormat | None) -> str:
-    """An assistant's message that no turn of the episode said, such as an example, as a policy would write it."""
+    """An assistant's message that the policy did not say, such as an example, as a policy would write it."""
     said = message.text
     if message.thinking:
         said = Markup("<think>\n") + message.thinking + Markup("\n</think>\n\n") + said
@@ -99,8 +100,10 @@ def _written(call: Call, form: ToolFormat) -> str:
     return Markup(text, [(0, start), (stop, len(text))]) if 0 < start <= stop else text
 
 
-def _split(said: str) -> tuple[str, str]:
-    """Thinking, and what is said after it."""
+def _split(said: str, thinking: Thinking) -> tuple[str, str]:
+    """The thinking that has a field of its own, and what is said beside it."""
+    if thinking == "text":
+        return "", said
     before, closed, _ = said.partition(_END)
     visible = without_thinking(said)
     if not closed:

@@ -21,29 +21,76 @@ from agent_r1_gateway.program import Ended, Episode, Program, Result, function_n
 
 _START = "from agent_r1_gateway.worker import serve; serve()"
 _turn = count()
+_suspects: set[tuple[str, str]] = set()
+"""Functions and ids of tasks whose process died while they were played."""
+_APART = threading.BoundedSemaphore(8)
+"""Episodes that play in processes of their own at once."""
 
 
 class WorkerFunction(Program):
-    """A function that plays in one of `workers` processes, which serve all episodes in turn, each in a thread."""
+    """A function that plays in one of `workers` processes, which serve all episodes in turn, each in a thread.
+
+    Where a process dies, all of its episodes fail. Until a task has been played since, it has a process of its own, so
+    that an episode that ends its process takes no others along.
+    """
 
     def __init__(self, function: str, workers: int) -> None:
-        self._worker = _worker(function, next(_turn) % workers)
+        self._function = function
+        self._workers = workers
+        self._own: Helper | None = None
+        self._stopped = False
 
     async def start(self, task: dict[str, Any], address: str, key: str, ended: Ended) -> None:
+        asked = {"task": task, "address": address, "key": key}
+        suspect = (self._function, str(task["id"]))
+        if suspect in _suspects:
+            threading.Thread(target=self._play_apart, args=(suspect, asked, ended), daemon=True).start()
+            return
+
         def done(answer: Future[Any]) -> None:
             try:
                 ended(Result(**answer.result()))
             except HelperGone as error:
-                ended(EpisodeError(f"the process of the function is gone: {error}"))
+                _suspects.add(suspect)
+                gone = f"the process of the function is gone: {error}"
+                ended(EpisodeError(f"{gone}; its episodes are played again, each in a process of its own"))
             except Exception as error:
                 ended(EpisodeError(str(error)))
 
-        begun = await asyncio.to_thread(self._worker.begin, "play", task=task, address=address, key=key)
+        worker = _worker(self._function, next(_turn) % self._workers)
+        begun = await asyncio.to_thread(worker.begin, "play", **asked)
         begun.add_done_callback(done)
+
+    async def stop(self) -> None:
+        """End the process, if it is this episode's own."""
+        self._stopped = True
+        if self._own is not None:
+            await asyncio.to_thread(self._own.close)
+
+    def _play_apart(self, suspect: tuple[str, str], asked: dict[str, Any], ended: Ended) -> None:
+        with _APART:
+            if self._stopped:
+                return
+            self._own = _helper(self._function)
+            try:
+                result: Result | Exception = Result(**self._own.begin("play", **asked).result())
+                _suspects.discard(suspect)
+            except HelperGone as error:
+                result = EpisodeError(f"the function ended its process: {error}; play it as a command, or mend it")
+            except Exception as error:
+                result = EpisodeError(str(error))
+                _suspects.discard(suspect)
+            finally:
+                self._own.close()
+            ended(result)
 
 
 @cache
 def _worker(function: str, number: int) -> Helper:
+    return _helper(function)
+
+
+def _helper(function: str) -> Helper:
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     return Helper([sys.executable, "-c", _START, function], {**os.environ, "PYTHONPATH": path}, shows_errors=True)
 

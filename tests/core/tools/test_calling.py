@@ -9,11 +9,13 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import agent_r1_core
 from agent_r1_core.errors import ToolError, raised_at
 from agent_r1_core.tools import calling, threads
 from agent_r1_core.tools.calling import call_within
@@ -116,6 +118,19 @@ def test_an_error_names_the_innermost_line_of_its_authors_file_and_one_of_ours_n
     code = getattr(function, "func", function).__code__
     line = "" if function is declines else f" (test_calling.py, line {code.co_firstlineno + 1})"
     assert raised_at(caught.value) == line
+
+
+def test_an_error_names_the_users_file_and_not_that_of_the_packages_between(tmp_path):
+    def called(function, file):
+        return eval(compile("lambda: function()", str(file), "eval"), {"function": function})
+
+    world = Path(agent_r1_core.__file__).parents[1] / "plugins" / "agent_r1_gymnasium" / "world.py"
+    for function, named in ((runs_out, "test_calling.py"), (partial(json.loads, "{"), "world.py")):
+        function = called(called(function, tmp_path / "site-packages" / "gym" / "core.py"), world)
+        with pytest.raises(Exception) as caught:
+            function()
+        inner = caught.value.with_traceback(caught.value.__traceback__.tb_next)
+        assert raised_at(inner).startswith(f" ({named}, line ")
 
 
 async def test_a_lane_keeps_its_thread_until_a_call_hangs():

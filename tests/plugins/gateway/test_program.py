@@ -76,6 +76,25 @@ def test_a_program_with_a_tool_is_one_segment_of_sampled_ids(tokenizer):
     assert second.info["request"] == {"api": "chat", "number": 1, "context": "continues", "retries": 0, "after": 0}
 
 
+@pytest.mark.parametrize("thinking", ["separate", "text"])
+def test_a_reply_that_begins_another_context_is_read_as_it_was_sampled(tokenizer, thinking):
+    sampled = f"<think>I  look.</think>{CALL}"
+
+    def forgets(client, episode):
+        asked = client.ask([user("Long ago."), user(episode.task["prompt"])], tools=[LOOK])
+        assert asked["content"] == ("<think>I  look.</think>" if thinking == "text" else None)
+        assert asked.get("reasoning_content") == (None if thinking == "text" else "I  look.")
+        found = {"role": "tool", "tool_call_id": asked["tool_calls"][0]["id"], "content": "Nothing."}
+        client.ask([user(episode.task["prompt"]), asked, found], tools=[LOOK])
+
+    trajectory = play_one(forgets, script=[sampled, "Tavelo"], thinking=thinking)
+    first, second = [tokenizer.decode(segment.ids) for segment in trajectory.segments]
+    assert "Long ago." in first
+    assert "Long ago." not in second
+    assert f"{sampled}<|im_end|>" in first
+    assert f"{sampled}<|im_end|>" in second
+
+
 def test_requests_say_how_their_context_came_about(tokenizer):
     def run(client, episode):
         first = [user("one"), client.ask([user("one")])]
@@ -207,13 +226,14 @@ def test_budgets_of_requests_and_of_the_episode_hold_and_the_program_is_told():
         answer = client.post([user("Hi")], max_tokens=3, logprobs=True).json()
         assert answer["choices"][0]["finish_reason"] == "length"
         assert [one["logprob"] for one in answer["choices"][0]["logprobs"]["content"]] == [-0.5] * 3
-        stopped = client.post([user("Hi")], stop=["rem"]).json()["choices"][0]
-        assert (stopped["message"]["content"], stopped["finish_reason"]) == ("Lo", "stop")
+        for stop, kept in ((["rem"], "Lo"), (["ip", "em "], "Lor")):
+            stopped = client.post([user("Hi")], stop=stop).json()["choices"][0]
+            assert (stopped["message"]["content"], stopped["finish_reason"]) == (kept, "stop")
         statuses.extend(client.post([user("Hi")] * count).status_code for count in range(1, 6))
 
-    trajectory = play_one(run, script=["Lorem ipsum dolor"], max_turns=4)
+    trajectory = play_one(run, script=["Lorem ipsum dolor"], max_turns=5)
     assert (trajectory.status, trajectory.reason) == (EndStatus.TRUNCATED, "max_turns")
-    assert (trajectory.turns[0].tokens, len(trajectory.turns), statuses[:2]) == (3, 4, [200, 200])
+    assert (trajectory.turns[0].tokens, len(trajectory.turns), statuses[:2]) == (3, 5, [200, 200])
 
 
 @pytest.mark.parametrize(
@@ -327,6 +347,7 @@ def test_a_path_that_the_gateway_has_not_is_refused_in_a_sentence():
 
 WORKING = """
 import os
+import time
 
 import httpx2
 
@@ -337,6 +358,8 @@ def run(episode):
     httpx2.post(f"{episode.base_url}/chat/completions", headers=headers, json=body, timeout=60).raise_for_status()
     if episode.task["prompt"] == "die":
         os._exit(3)
+    if episode.task["prompt"] == "slow":
+        time.sleep(2)
     if episode.task["prompt"] == "fail":
         raise KeyError("lost")
     episode.reward(0.25)
@@ -356,9 +379,12 @@ def test_a_worker_plays_functions_and_is_replaced_when_it_dies(tmp_path, monkeyp
     first, second, failed = episodes("a", "fail", "b")
     assert first.answer == second.answer != str(os.getpid())
     assert first.total_reward == pytest.approx(0.75)
-    assert failed.reason == "the function failed with KeyError: 'lost' (working_agent.py, line 14)"
-    (dead,) = episodes("die")
-    assert "the process of the function is gone: it ended with status 3" in dead.reason
+    assert failed.reason == "the function failed with KeyError: 'lost' (working_agent.py, line 17)"
+    crashed = episodes("die", "slow")
+    assert all("the process of the function is gone: it ended with status 3" in one.reason for one in crashed)
+    apart = {one.task.id: one for one in episodes("die", "slow")}
+    assert "the function ended its process: it ended with status 3" in apart["die"].reason
+    assert apart["slow"].status is EndStatus.TERMINATED
     (third,) = episodes("c")
     assert third.status is EndStatus.TERMINATED
     assert third.answer != first.answer
@@ -479,7 +505,8 @@ def test_a_result_with_a_number_that_cannot_count_fails_its_episode(tmp_path, to
         trajectory = play_one(run)
     else:
         where = "sys.stdout" if told == "last line" else "open(os.environ['AGENT_R1_RESULT'], 'w')"
-        trajectory = play_one(command=command(tmp_path, f"ask('Hi'); {where}.write({said!r})"))
+        code = f"ask('Hi'); {where}.write({said!r}); sys.stdout.flush(); print('Bye.', file=sys.stderr)"
+        trajectory = play_one(command=command(tmp_path, code))
     assert (trajectory.status, trajectory.reason) == (EndStatus.FAILED, f"the program's result {shown}")
 
 
@@ -553,3 +580,17 @@ def test_a_format_learns_the_tools_of_each_request():
     reply = reply_of(Action("<search>Karimo</search>"), request, form, str, "separate")
     assert [(call.name, call.arguments) for call in reply.calls] == [("look", {"who": "Karimo"})]
     assert form.parse("<search>it</search>").calls[0].name == "search", "requests share the format itself"
+
+
+@pytest.mark.parametrize(
+    ("stop", "read"),
+    [
+        (("\n",), ("Thought", "Hello.", "\n")),
+        (("ser", "Ob"), ("Thought", "Hello.\n\n", "Ob")),
+        (("ough",), ("Th", "", "ough")),
+    ],
+)
+def test_a_program_reads_nothing_from_its_stop_string_on(stop, read):
+    request = ChatRequest("policy", (ChatMessage("user", "Hi"),), stop=stop)
+    reply = reply_of(Action("<think>Thought</think>Hello.\n\nObserve"), request, None, str, "separate")
+    assert (reply.thinking, reply.text, reply.stopped_by) == read
