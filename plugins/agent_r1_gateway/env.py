@@ -7,6 +7,7 @@ other begins a segment. The program's end is the end of the episode.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import shlex
 from collections import deque
@@ -31,7 +32,7 @@ from agent_r1_gateway.forward import Elsewhere
 from agent_r1_gateway.history import History, Place, Said
 from agent_r1_gateway.line import Asked, Line
 from agent_r1_gateway.process import Process
-from agent_r1_gateway.program import Function, Program, Result, function_named, note_slip
+from agent_r1_gateway.program import Function, Program, Result, function_named, note_once, note_slip
 from agent_r1_gateway.server import Gateway, shared_gateway
 from agent_r1_gateway.speech import messages_of, reply_of
 from agent_r1_gateway.wire import ChatRequest
@@ -181,6 +182,9 @@ class ProgramEnv(ToolEnv):
                 self._history.add(asked.request, reply, self._turns)
                 self._turns += 1
             asked.reply.set_result(reply)
+            if action.cut and len(action.ids) < (asked.request.max_tokens or math.inf):
+                limits = "engine.max_new_tokens, or env.max_tokens where an episode is full"
+                note_once("cut", f"a reply to a program was cut at {len(action.ids)} tokens; raise {limits}")
         self._untrained = self._untrained + 1 if withdrawn else 0
         if self._untrained > _MOST_UNTRAINED:
             raise EpisodeError(f"the program asked {_MOST_UNTRAINED} times in a row for what is not trained")

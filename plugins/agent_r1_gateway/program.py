@@ -92,7 +92,11 @@ def note_slip(result: Result) -> None:
         ) + (f"; the last line was {result.unread!r:.80}" if result.unread else "")
     else:
         return
-    what = "sum" if result.summed else "nothing"
+    note_once("sum" if result.summed else "nothing", sentence)
+
+
+def note_once(what: str, sentence: str) -> None:
+    """Log a sentence, unless one of the same kind was logged."""
     if what not in _noted:
         _noted.add(what)
         _LOG.warning(sentence)

@@ -111,7 +111,7 @@ def _answers(record: Record, column: str) -> tuple[str, ...]:
 
 def _answer(record: Record, column: str, value: Any) -> str:
     if type(value) is int or (type(value) is float and math.isfinite(value)):
-        return str(value)
+        return str(int(value) if value == int(value) else value)
     if isinstance(value, str):
         return _text(record, column, value)
     kind = str(value) if isinstance(value, float) else f"a {_kind(value)}"

@@ -219,8 +219,9 @@ def test_a_model_that_is_elsewhere_is_asked_there():
     assert len(outside.turns) == 1
 
 
-def test_budgets_of_requests_and_of_the_episode_hold_and_the_program_is_told():
+def test_budgets_of_requests_and_of_the_episode_hold_and_the_program_is_told(caplog):
     statuses = []
+    _noted.clear()
 
     def run(client, episode):
         answer = client.post([user("Hi")], max_tokens=3, logprobs=True).json()
@@ -234,6 +235,9 @@ def test_budgets_of_requests_and_of_the_episode_hold_and_the_program_is_told():
     trajectory = play_one(run, script=["Lorem ipsum dolor"], max_turns=5)
     assert (trajectory.status, trajectory.reason) == (EndStatus.TRUNCATED, "max_turns")
     assert (trajectory.turns[0].tokens, len(trajectory.turns), statuses[:2]) == (3, 5, [200, 200])
+    assert "was cut at" not in caplog.text
+    play_one(lambda client, episode: client.ask([user("Hi")]), script=["x" * 999])
+    assert "was cut at 256 tokens; raise engine.max_new_tokens" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -454,6 +458,7 @@ def test_a_program_that_says_no_result_is_noted_unless_it_rewards_turns_or_says_
         trajectory = play_one(command=command(tmp_path, f"ask('Hi'); print({said!r})"))
         assert (trajectory.status, trajectory.answer) == (EndStatus.TERMINATED, None)
         assert "ended without a reward or an answer" in caplog.text
+        assert said in caplog.text
         caplog.clear()
 
 

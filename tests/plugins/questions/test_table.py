@@ -117,6 +117,12 @@ def test_a_damaged_file_gets_one_sentence(tmp_path: Path, name: str, content: by
     assert "\n" not in str(error.value)
 
 
+def test_whole_numbers_are_written_as_such_whatever_type_the_file_gives_them(records: Callable[..., str]) -> None:
+    numbers = [391.0, -0.0, 1e22, 0.5, 7]
+    (task,) = tasks(records("rows.jsonl", {"question": "q", "answer": numbers, "level": 1}), **NAMES)
+    assert task.answers == ("391", "0", "10000000000000000000000", "0.5", "7")
+
+
 def test_an_id_that_comes_twice_is_refused_and_texts_are_as_utf_8_holds_them(records: Callable[..., str]) -> None:
     with pytest.raises(TaskError, match="has the id 'easy' of an earlier one"):
         tasks(records("rows.jsonl", ROWS[0], ROWS[0]), **NAMES, id="level")
