@@ -108,12 +108,15 @@ class Checkpoints:
 
     def best(self, without: Collection[Path] = ()) -> Checkpoint | None:
         """The checkpoint with the highest value of the metric in use, of those on its latest basis, the earlier on a
-        tie; None if not measured.
+        tie; None if not measured, or if the latest checkpoint competes by no metric.
 
         Args:
             without: folders of checkpoints that do not count.
         """
-        measured = [item for item in self.all() if item.value is not None and item.path not in without]
+        checkpoints = self.all()
+        if not checkpoints or checkpoints[-1].metric is None:
+            return None
+        measured = [item for item in checkpoints if item.value is not None and item.path not in without]
         measured = [item for item in measured if (item.metric, item.basis) == (measured[-1].metric, measured[-1].basis)]
         return max(measured, key=lambda item: (item.value, -item.step)) if measured else None
 

@@ -74,6 +74,9 @@ def test_only_values_of_the_metric_in_use_compete_and_what_is_damaged_goes_with_
     assert (best.step, latest.competitors) == (5, 2), "what rests on something else competes no longer"
     with pytest.raises(RunError, match="no whole checkpoint of step 7; it has these: 3, 4, 5, 6"):
         checkpoints.at(7)
+    checkpoints.save(7, writer(7), keep=9)
+    assert checkpoints.best() is None, "a run that no longer chooses has no chosen checkpoint"
+    assert not (tmp_path / "best.json").exists()
 
 
 def changed(file: str, change: Callable[[str], str]) -> Callable[[Path], object]:
