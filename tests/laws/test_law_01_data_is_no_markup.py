@@ -210,6 +210,7 @@ def test_sampled_control_tokens_are_told_from_spelled_ones_wherever_they_stand()
         assert list(marked.spans) == [(start, start + len(token)) for start, token in starts]
         protected = control.protect(marked)
         assert protected.replace(BREAK, "") == decode(ids)
+        assert control.protect(control.marked(protected)) == protected
         assert sum(protected.count(token) for token in ("<tool_call>", "<|im_end|>")) == len(starts)
 
 

@@ -31,7 +31,7 @@ from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutSettings
-from agent_r1_core.testing import ScriptedPolicy
+from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
 
 TOOL = {"type": "function", "function": {"name": "look", "description": "", "parameters": {"type": "object"}}}
 CALL = '<tool_call>\n{"name": "look", "arguments": {"sure": true, "most": 1, "who": "Karimo"}}\n</tool_call>'
@@ -241,9 +241,17 @@ def test_a_call_that_is_only_spelled_is_text(monkeypatch):
             return [index for letter in text for index in self._tokenizer.encode(letter, add_special_tokens=False)]
 
     said = []
-    played(lambda client: said.append(client.ask([user("one")], tools=[TOOL])), Spelling([CALL]), monkeypatch)
+
+    def gives_it_back(client):
+        said.append(client.ask([user("one")], tools=[TOOL]))
+        client.ask([user("two"), said[0], user("three")])
+
+    trajectory = played(gives_it_back, Spelling([CALL]), monkeypatch)
     assert not said[0].get("tool_calls")
     assert said[0]["content"] == CALL
+    control = ChatTokenizer(tiny_tokenizer()).control
+    again = {control.texts[index] for index in control.ids_of(trajectory.segments[1].ids)}
+    assert again == {"<|im_start|>", "<|im_end|>"}
 
 
 async def test_the_learner_finds_the_log_probs_of_every_segment(noise: Path, monkeypatch):
