@@ -242,6 +242,8 @@ def _check(plan: EvaluationPlan) -> None:
     config, baseline = plan.resolved.config, plan.baseline
     if baseline and plan.silence_tools:
         raise ConfigError(f"tools are silenced for the agent, not for the baseline {baseline}; drop one of the two")
+    if plan.silence_tools and not config.tools:
+        raise ConfigError("there are no tools to silence, since tools is empty; name some, or drop --silence-tools")
     if plan.samples > 1 and config.evaluation.greedy:
         raise ConfigError("several greedy samples of a task are equal; set evaluation.greedy=false, or samples to 1")
     if baseline == "naive_rag" and not config.tools:
