@@ -182,10 +182,11 @@ class Conversation:
         text = self._tokenizer.decode(spoken)
         closing = self._tokenizer.decode(ids[-1:]) if closed else ""
         control = self._tokenizer.control
-        content = control.protect(control.sampled(spoken, text, self._tokenizer.decode))
+        sampled = control.sampled(spoken, text, self._tokenizer.decode)
+        content = control.protect(sampled)
         before, self.spoken = at.prefixes[0], content
         repeatable = self._repeatable(before, content)
-        self.repeated = control.marked(repeatable)
+        self.repeated = sampled if repeatable == content else control.marked(repeatable)
         repeated: Message = {"role": "assistant", "content": repeatable}
         said: Message = {"role": "assistant", "content": text}
         prefixes = (before + content + closing, before + content)
