@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     import torch
 
 
+class ContextFull(EngineError):
+    """A context has as many ids as the engine has positions, or more."""
+
+
 def context_digest(ids: Sequence[int]) -> int:
     """A checksum of ids; with it the drift guard compares what the engine saw with what is trained (LAW 1)."""
     return zlib.crc32(array("q", ids).tobytes())
@@ -100,7 +104,7 @@ def check_request(request: Request, *, vocabulary: int, positions: int | None, d
                 f"id {token} is outside the model's vocabulary of {vocabulary}; use the tokenizer of the model"
             )
     if positions is not None and len(ids) >= positions:
-        raise EngineError(
+        raise ContextFull(
             f"a context of {len(ids)} ids leaves no room in the {positions} positions that the engine serves; "
             "lower env.max_turns, env.max_tokens or the length of tool results"
         )

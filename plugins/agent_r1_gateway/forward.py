@@ -13,6 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from agent_r1_gateway.wire import Refused
 
 _KEPT = ("accept", "anthropic-beta", "anthropic-version", "content-type")
+_RETURNED = ("content-type", "retry-after")
 
 
 @dataclass(frozen=True)
@@ -59,5 +60,5 @@ class Forwarder:
             finally:
                 await answer.aclose()
 
-        kind = answer.headers.get("content-type")
-        return StreamingResponse(pieces(), answer.status_code, media_type=kind)
+        answered = {name: answer.headers[name] for name in _RETURNED if name in answer.headers}
+        return StreamingResponse(pieces(), answer.status_code, answered)

@@ -127,17 +127,19 @@ class Line:
             del self._by_digest[asked.digest]
         self._by_key.pop(asked.idempotency_key, None)
 
-    def reward(self, value: Any) -> None:
-        """Report a reward for the last turn.
+    def reward(self, value: Any, *others: str) -> None:
+        """Report a reward for the last turn; `others` are names of what else was sent.
 
         Raises:
-            Refused: it is no finite number, or nobody takes rewards here.
+            Refused: it is no finite number, something comes with it, or nobody takes rewards here.
         """
         if self._on_reward is None or self._ended is not None:
             raise Refused(self._ended or "nothing is trained here, so that rewards have no meaning", 403)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e18:
-            shown = f"{value!r:.80}"
-            self.unrewarded = f'the reward {shown} is no number between -1e18 and 1e18; send {{"reward": number}}'
+        wrong = "is no number between -1e18 and 1e18"
+        if isinstance(value, int | float) and abs(value) < 1e18:
+            wrong = f"comes with {others[0]!r:.80}, which has no meaning here" if others else ""
+        if wrong:
+            self.unrewarded = f'the reward {f"{value!r:.80}"} {wrong}; send {{"reward": number}}'
             raise Refused(self.unrewarded)
         self._on_reward(float(value))
 

@@ -56,7 +56,8 @@ class Result:
         numbers, whose sum is the reward where it has neither `reward` nor `answer`.
 
         Raises:
-            EpisodeError: it is none of these, or one of its numbers, or its `reward`, is no finite number.
+            EpisodeError: it is none of these, one of its numbers, or its `reward`, is no finite number, or its answer
+                neither text nor number.
         """
         if value is None:
             return cls()
@@ -70,6 +71,8 @@ class Result:
             if key == "reward" or (isinstance(one, Real) and key not in ("answer", "success"))
         }
         reward, answer, success = numbers.pop("reward", None), value.get("answer"), value.get("success")
+        if not isinstance(answer, str | Real | None):
+            raise EpisodeError(f"the program's result has the answer {answer!r:.80}; give a text or a number")
         summed = bool(numbers) and reward is None and "answer" not in value
         return cls(
             sum(numbers.values()) if summed else reward,

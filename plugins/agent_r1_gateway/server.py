@@ -12,6 +12,7 @@ import json
 import logging
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
 from functools import partial
@@ -49,6 +50,7 @@ class Gateway:
         Raises:
             AgentR1Error: the address is taken, or none of this machine.
         """
+        self._begun = int(time.time())
         self._lines: dict[str, Line] = {}
         self._mentioned: set[str] = set()
         """What the log has named: fields without effect, and that a reward was of no episode."""
@@ -148,7 +150,8 @@ class Gateway:
     async def _reward(self, request: Request) -> Response:
         line = self._lines.get(_key(request))
         try:
-            self._line(request).reward(_object(await _read(request)).get("reward"))
+            body = _object(await _read(request))
+            self._line(request).reward(body.pop("reward", None), *body)
         except Refused as refused:
             if line is not None:
                 line.unrewarded = str(refused)
@@ -159,7 +162,8 @@ class Gateway:
         return Response(status_code=204)
 
     async def _models(self, request: Request) -> Response:
-        return JSONResponse({"object": "list", "data": [{"id": "policy", "object": "model", "owned_by": "agent-r1"}]})
+        policy = {"id": "policy", "object": "model", "created": self._begun, "owned_by": "agent-r1"}
+        return JSONResponse({"object": "list", "data": [policy]})
 
     async def _unknown(self, request: Request, dialect: Dialect) -> Response:
         raise Refused(

@@ -8,6 +8,7 @@ from itertools import count
 
 from agent_r1_core import Action, Engine, Request, Sampling, ToolFormat
 from agent_r1_core.chat import ChatTokenizer, Conversation
+from agent_r1_core.contracts.engine import ContextFull
 from agent_r1_core.errors import AgentR1Error, EngineError, ModelError
 from agent_r1_core.rollout.world import ToolTexts
 from agent_r1_gateway.history import Said
@@ -59,6 +60,8 @@ class Served:
             reply = reply_of(action, asked.request, self.form, self.tokenizer.decode, self.thinking)
             self._said.add(reply, action)
             asked.reply.set_result(reply)
+        except ContextFull as error:
+            asked.refuse(Refused(f"prompt is too long: {error}", code="context_length_exceeded"))
         except (ModelError, EngineError) as error:
             asked.refuse(Refused(str(error)))
         except Exception as error:

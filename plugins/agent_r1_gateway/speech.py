@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from copy import copy
 from itertools import groupby
@@ -78,6 +79,7 @@ def reply_of(
         stopped_by=stopped_by,
         prompt_tokens=action.prompt_tokens,
         completion_tokens=len(action.ids),
+        thinking_tokens=_thinking_tokens(action, decode) if thought else 0,
         logprobs=tuple(TokenLogprob(decode([token]), logprob) for token, logprob in tokens),
     )
 
@@ -109,6 +111,11 @@ def _split(said: str, thinking: Thinking) -> tuple[str, str]:
     if not closed:
         return said[len(visible) :].removeprefix("<think>").strip() if said.startswith("<think>") else "", visible
     return before.strip().removeprefix("<think>").strip(), visible.lstrip("\n")
+
+
+def _thinking_tokens(action: Action, decode: Callable[[Sequence[int]], str]) -> int:
+    """The ids up to the end of the thinking; all of them where it did not end."""
+    return bisect_left(range(len(action.ids)), True, key=lambda count: _END in decode(action.ids[:count]))
 
 
 def _call(call: ToolCall) -> Call:

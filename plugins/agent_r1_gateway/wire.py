@@ -114,19 +114,30 @@ class Reply:
     """The stop string that ended it."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    thinking_tokens: int = 0
+    """Of the completion tokens: those of the reasoning and its tags."""
     logprobs: tuple[TokenLogprob, ...] = ()
 
 
 class Refused(Exception):
     """A request that gets no reply: one sentence that says what to change."""
 
-    def __init__(self, sentence: str, status: int = 400, kind: str = "invalid_request_error", field: str | None = None):
+    def __init__(
+        self,
+        sentence: str,
+        status: int = 400,
+        kind: str = "invalid_request_error",
+        field: str | None = None,
+        code: str | None = None,
+    ):
         super().__init__(sentence)
         self.status = status
         self.kind = kind
         """As the APIs name it: `invalid_request_error`, `authentication_error`, `not_found_error`, ..."""
         self.field = field
         """The field at fault."""
+        self.code = code
+        """OpenAI's name of what is wrong, such as `context_length_exceeded`."""
 
 
 def read_arguments(given: Any) -> Mapping[str, Any] | str:

@@ -28,7 +28,7 @@ def write(reply: Reply, request: ChatRequest) -> dict[str, Any]:
         "input_tokens": reply.prompt_tokens,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
         "output_tokens": reply.completion_tokens,
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": reply.thinking_tokens},
         "total_tokens": reply.prompt_tokens + reply.completion_tokens,
     }
     status = "incomplete" if reply.cut else "completed"

@@ -186,4 +186,4 @@ def pieces(text: str) -> list[str]:
 
 def openai_error(refused: Refused) -> dict[str, Any]:
     """The body of an error, in both of OpenAI's APIs."""
-    return {"error": {"message": str(refused), "type": refused.kind, "param": refused.field, "code": None}}
+    return {"error": {"message": str(refused), "type": refused.kind, "param": refused.field, "code": refused.code}}

@@ -9,6 +9,7 @@ import textwrap
 import threading
 import time
 from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import ClassVar
 
@@ -148,6 +149,7 @@ def test_rewards_of_turns_reach_their_turns():
     [
         (b'{"reward": "0.5"}', "the reward '0.5' is no number between"),
         (b'{"rewrd": 0.5}', "the reward None is no number between"),
+        (b'{"reward": 0.5, "turn": 0}', "the reward 0.5 comes with 'turn', which has no meaning here"),
         (b"reward=0.5", "the body is not JSON"),
         (None, "the reward nan is no number between"),
     ],
@@ -217,6 +219,27 @@ def test_a_model_that_is_elsewhere_is_asked_there():
     outside = play_one(judge, script=["It is."])
     assert answers == ["It is."]
     assert len(outside.turns) == 1
+
+
+class Busy(BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.send_response(429)
+        self.send_header("retry-after", "7")
+        self.end_headers()
+
+
+def test_another_server_says_itself_when_to_ask_again():
+    told = []
+
+    def asks(client, episode):
+        told.append(client.post([user("Hi")], model="judge").headers["retry-after"])
+        client.ask([user("Hi")])
+
+    with HTTPServer(("127.0.0.1", 0), Busy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        play_one(asks, models={"judge": f"http://127.0.0.1:{server.server_port}"})
+        server.shutdown()
+    assert told == ["7"]
 
 
 def test_budgets_of_requests_and_of_the_episode_hold_and_the_program_is_told(caplog):
@@ -497,6 +520,7 @@ def test_numbers_beside_a_reward_or_an_answer_are_metrics_and_count_where_there_
         ('{"reward": "0.3", "calls": 4, "answer": "x"}', "has the reward '0.3'; give a finite number, or leave it out"),
         ('{"reward": 1e400}', "has the reward inf; give a finite number, or leave it out"),
         ('{"reward": null, "calls": 4}', "has the reward None; give a finite number, or leave it out"),
+        ('{"answer": ["42"]}', "has the answer ['42']; give a text or a number"),
         ('{"reward": 1, "seconds": NaN}', "has the seconds nan; give a finite number, or leave it out"),
         ("NaN", "is nan; give a number, a text or an object"),
     ],
@@ -599,3 +623,11 @@ def test_a_program_reads_nothing_from_its_stop_string_on(stop, read):
     request = ChatRequest("policy", (ChatMessage("user", "Hi"),), stop=stop)
     reply = reply_of(Action("<think>Thought</think>Hello.\n\nObserve"), request, None, str, "separate")
     assert (reply.thinking, reply.text, reply.stopped_by) == read
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("<think>I look.</think>Yes.", 6), ("<think>I", 2), ("Yes.", 0)])
+def test_tokens_of_the_reasoning_are_counted(text, tokens):
+    ids = ["<think>", "I", " ", "look", ".", "</think>", "Yes", "."] if "look" in text else [text[:7], text[7:]]
+    request = ChatRequest("policy", (ChatMessage("user", "Hi"),))
+    reply = reply_of(Action(text, tuple(ids)), request, None, "".join, "separate")
+    assert (reply.completion_tokens, reply.thinking_tokens) == (len(ids), tokens)

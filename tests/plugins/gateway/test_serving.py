@@ -20,6 +20,7 @@ from agent_r1_tool_formats.hermes import Hermes
 
 from agent_r1_core import EngineError, Sampling
 from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core.contracts.engine import ContextFull
 from agent_r1_core.testing import CommandContract, ScriptedPolicy, tiny_tokenizer
 
 from .conftest import Client, user
@@ -83,10 +84,16 @@ def test_a_client_that_leaves_cancels_its_generation() -> None:
 def test_what_the_engine_refuses_is_the_requests_fault() -> None:
     class Refusing(ScriptedPolicy):
         async def generate(self, request: Any) -> Any:
-            raise EngineError("a context of 9 ids leaves no room")
+            raise errors.pop()
 
-    answer = served(Refusing([""]), lambda client: client.post([user("Hi")]))
-    assert (answer.status_code, answer.json()["error"]["message"]) == (400, "a context of 9 ids leaves no room")
+    errors = [EngineError("a request has no ids"), ContextFull("a context of 9 ids leaves no room")]
+    for message, code in (
+        ("prompt is too long: a context of 9 ids leaves no room", "context_length_exceeded"),
+        ("a request has no ids", None),
+    ):
+        answer = served(Refusing([""]), lambda client: client.post([user("Hi")]))
+        error = answer.json()["error"]
+        assert (answer.status_code, error["message"], error["code"]) == (400, message, code)
 
 
 ENDING = """
