@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -120,7 +120,9 @@ async def _play(
             result = await assembly.rollouts.collect(request, lambda _: work.advance())
         kept = Kept()
         if keeping is not None:
-            kept = await keep_successes(assembly.rollouts, result.groups, make_tool_format(resolved), name, *keeping)
+            env: Any = resolved.registry.load("env", resolved.config.env.name).cls
+            form = make_tool_format(resolved)
+            kept = await keep_successes(assembly.rollouts, result.groups, form, name, *keeping, env.owns_context)
         return assembly, result, kept
     finally:
         await assembly.close()

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 from agent_r1_core.contracts.success import distinct_successes, succeeded
 from agent_r1_core.rollout import RolloutRequest
-from agent_r1_core.rollout.demonstration import BadDemonstration, conversation_of, difference, line_of, task_of
+from agent_r1_core.rollout.demonstration import (
+    BadDemonstration,
+    check_single,
+    conversation_of,
+    difference,
+    line_of,
+    task_of,
+)
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.roles import Rollouts
@@ -35,6 +42,7 @@ async def keep_successes(
     split: str,
     per_task: int,
     success_at: float | None,
+    owns_context: bool = False,
 ) -> Kept:
     """The first `per_task` different successes of each group.
 
@@ -42,6 +50,7 @@ async def keep_successes(
         rollouts: what played the groups, still open; no engine is asked.
         split: the task set that was played.
         success_at: the least return of a success; None: as `succeeded` says.
+        owns_context: `ToolEnv.owns_context` of the environment.
     """
     written: list[list[tuple[Trajectory, str]]] = []
     kept, names = Kept(), Counter[str]()
@@ -50,6 +59,8 @@ async def keep_successes(
         written.append([])
         for one in distinct_successes(group.trajectories, success_at):
             try:
+                if owns_context:
+                    check_single(one)
                 line = line_of(conversation_of(one, tool_format, f"{group.task.id}.{names[group.task.id]}"))
             except BadDemonstration as error:
                 kept.left_out.append(str(error))

@@ -168,6 +168,23 @@ def conversation_of(trajectory: Trajectory, tool_format: ToolFormat | None, name
     }
 
 
+def check_single(trajectory: Trajectory) -> None:
+    """Of an environment that owns its context: whether its episode is one conversation that begins as its task does.
+
+    Raises:
+        BadDemonstration: it is none.
+    """
+    first = trajectory.turns[0].observation
+    read, own = (
+        [str(message["content"]) for message in messages if message["role"] != "system"]
+        for messages in (first, _opening(trajectory.task))
+    )
+    if len(trajectory.segments) > 1 or read != own:
+        raise BadDemonstration(
+            "the policy read several contexts, or another beginning than the task's prompt, which no conversation shows"
+        )
+
+
 def line_of(record: Mapping[str, Any]) -> str:
     """A record as a line of a file, without the end of the line."""
     text = json.dumps(record, ensure_ascii=False, default=str)

@@ -26,6 +26,7 @@ from agent_r1_tool_formats.search_tags import SearchTags
 
 from agent_r1_core import Action, EndStatus, Task
 from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core.rollout.demonstration import BadDemonstration, check_single
 from agent_r1_core.testing import ToolEnvContract, tiny_tokenizer
 
 from .conftest import play, play_one, user
@@ -180,6 +181,21 @@ def test_a_reward_with_the_key_of_no_episode_is_noted_once(caplog):
         "a reward counts for no episode: the API key is not one of a running episode; use the key that the program "
         "was given"
     ]
+
+
+def test_only_an_episode_of_one_conversation_that_begins_with_its_task_is_kept_as_one():
+    def one_talk(client, episode):
+        history = [{"role": "system", "content": "Be brief."}, user(episode.task["prompt"])]
+        client.ask([*history, client.ask(history), user("Sure?")])
+
+    def two_talks(client, episode):
+        client.ask([user(episode.task["prompt"])])
+        client.ask([user("Another.")])
+
+    check_single(play_one(one_talk))
+    for program in (two_talks, lambda client, episode: client.ask([user("Plan: " + episode.task["prompt"])])):
+        with pytest.raises(BadDemonstration, match="several contexts, or another beginning than the task's"):
+            check_single(play_one(program))
 
 
 def test_what_is_not_the_agents_work_leaves_no_turn():
