@@ -112,7 +112,7 @@ PLUGINS = {"chat", "devices", "engines", "helper", "kernels", "learning", "sandb
 ROOMS_OF = {
     "agent_r1_gateway": {"assembly", "plugins", "rollout", "testing", "training"},
     "agent_r1_ray": {"assembly", "config", "folders", "metrics", "plugins", "rollout", "runs", "tools", "work"},
-    "agent_r1_league": {"plugins", "runs", "seeds", "testing", "work"},
+    "agent_r1_league": {"evaluation", "plugins", "runs", "seeds", "testing", "work"},
     "agent_r1_paper": {"config", "evaluation", "metrics", "runs", "terminal", "training", "work"},
     "agent_r1_replay": {"assembly", "rollout", "runs", "tools", "training", "work"},
     "agent_r1_viewer": {"folders", "health", "metrics", "parquet", "runs", "terminal"},

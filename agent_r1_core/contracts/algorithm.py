@@ -30,7 +30,7 @@ class AlgorithmConfig(ComponentConfig):
     loss_mask: bool = True
     """Loss at action tokens only. Off, it also covers the environment's tokens: for ablations."""
     aggregation: Aggregation = "token_mean"
-    """How token losses become one number: `token_mean` over all loss tokens of the update, `sequence_mean` the mean
+    """How token losses become one number: `token_mean` over all loss tokens of the mini-batch, `sequence_mean` the mean
     over trajectories of their token means, `sequence_sum` the mean over trajectories of token sums, `constant` the
     token sum over trajectories x `horizon`."""
     horizon: int = Field(1024, ge=1)

@@ -40,7 +40,7 @@ MONITORS: tuple[Monitor, ...] = (
         "no_spread",
         metric.GROUPS_WITHOUT_SPREAD,
         AtLeast(threshold=1, steps=1),
-        "no group has any spread of rewards, so that group baselines teach nothing",
+        "no group has any spread of rewards, so that to compare its episodes teaches nothing",
         _FOR_SPREAD,
         needs="groups",
     ),

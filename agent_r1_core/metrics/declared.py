@@ -161,7 +161,9 @@ PROB_GAP = Metric(
 # The update.
 UPDATE_TRAJECTORIES = Metric("update/trajectories", "trajectories that the update was given")
 UPDATE_FAILED_TRAJECTORIES = Metric(
-    "update/failed_trajectories", "failed trajectories that the update left out", better="lower"
+    "update/failed_trajectories",
+    "failed trajectories that the update was given; a rollout leaves out its own before",
+    better="lower",
 )
 UPDATE_ACTION_TOKENS = Metric("update/action_tokens", "action tokens of the update's trajectories", unit="tokens")
 UPDATE_SKIPPED_SHARE = Metric(
@@ -185,7 +187,9 @@ UPDATE_OBSERVATION_LOSS = Metric(
     "mean negative log-prob of the environment's tokens, where `algorithm.observation_coef` trains on them",
     unit="nats",
 )
-UPDATE_ADVANTAGE_MEAN = Metric("update/advantage_mean", "mean advantage of the loss tokens")
+UPDATE_ADVANTAGE_MEAN = Metric(
+    "update/advantage_mean", "mean advantage of the loss tokens, before importance weights and mismatch masks"
+)
 UPDATE_ADVANTAGE_STD = Metric("update/advantage_std", "standard deviation of the loss tokens' advantages")
 UPDATE_ADVANTAGE_MAX = Metric("update/advantage_max", "largest |advantage| of a loss token")
 UPDATE_LOSS = Metric("update/loss", "the policy's loss, mean over mini-batches")

@@ -42,8 +42,11 @@ def step_of(value: Any) -> Step:
         raise Unfit(f"gave the others {shown(others)}; use a dictionary from the numbers of players to Outcome")
     if not all(isinstance(one, Outcome) for one in others.values()):
         raise Unfit("gave another player something else than an Outcome; use Outcome(reward, success)")
+    observation = _observation(value.observation, plain)
+    if not (observation.messages or terminated or truncated):
+        raise Unfit("neither ended the episode nor showed anything; set terminated or truncated, or give a message")
     return Step(
-        observation=_observation(value.observation, plain),
+        observation=observation,
         reward=outcome.reward,
         terminated=terminated,
         truncated=truncated,

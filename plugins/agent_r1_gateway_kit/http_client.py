@@ -31,6 +31,7 @@ class Pending:
 
     def __init__(self, method: str, url: str, body: Any, headers: Mapping[str, str]) -> None:
         parts = urlsplit(url)
+        assert parts.netloc, f"{url} is no address; give one such as http://127.0.0.1:8720"
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self._connection = kind(parts.netloc, timeout=PATIENCE)
         sent = body if isinstance(body, bytes | None) else json.dumps(body).encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from agent_r1_cli.output import markdown_table
+from agent_r1_core.evaluation.seeds import t_quantile
 from agent_r1_league.contest import Row, Size
 from agent_r1_league.entrants import TRUTH
 from agent_r1_league.levels import LEVELS, errors
@@ -21,12 +23,12 @@ COLUMNS = (
     "learned",
 )
 PREDICTORS = ("angle token", "angle_of_all", "bias2 token", "variance token")
-_RESAMPLES = 500
 
 
 @dataclass(frozen=True)
 class Number:
-    """A mean over seeds with its 95 % interval."""
+    """A number over seeds with its 95 % interval: Student's t with the jackknife's standard error, which is the usual
+    one for a mean (Efron 1982)."""
 
     mean: float
     low: float
@@ -67,19 +69,19 @@ class Standings:
         self.left_out = {**left_out, **failed}
         (first, *_) = results.values()
         self.rows = [row for row in first if row not in failed]
-        picks = np.random.default_rng(0).integers(0, len(self.seeds), (_RESAMPLES, len(self.seeds)))
-        self._picks = np.concatenate([np.arange(len(self.seeds))[None], picks])
-        """[resamples, seeds], the seeds themselves first."""
+        n = len(self.seeds)
+        self._weights = np.concatenate([np.full((1, n), 1 / n), (1 - np.eye(n)) / (n - 1)])
+        """[1 + seeds, seeds]: of all seeds, and of all but one."""
         self._numbers = {
-            row: {world: self._resampled([results[world, seed][row] for seed in self.seeds]) for world in self.worlds}
+            row: {world: self._means([results[world, seed][row] for seed in self.seeds]) for world in self.worlds}
             for row in self.rows
         }
 
-    def _resampled(self, rows: Sequence[Row]) -> Any:
-        """[resamples, columns], from a row's numbers by seed."""
+    def _means(self, rows: Sequence[Row]) -> Any:
+        """[1 + seeds, columns], from a row's numbers by seed."""
         angles = np.array([[*one["angle"].values(), one["angle_of_all"], one["learned"]] for one in rows])
-        moments = np.array([[one["moments"][level] for level in LEVELS] for one in rows])
-        angles, moments = angles[self._picks].mean(1), moments[self._picks].mean(1)
+        moments: Any = np.array([[one["moments"][level] for level in LEVELS] for one in rows])
+        angles, moments = np.tensordot(self._weights, angles, 1), np.tensordot(self._weights, moments, 1)
         both = errors(np.moveaxis(moments, 2, 0))
         return np.concatenate([angles[:, :3], *both, angles[:, 3:]], axis=1)
 
@@ -102,15 +104,18 @@ class Standings:
 
     def prediction(self, column: str, world: str) -> Number | None:
         """Spearman's rank correlation, over the distinct rows, of a small number in a column with how much was learnt;
-        its interval is a bootstrap over seeds. None: fewer than three rows differ."""
+        its interval lies within [-1, 1]. None: fewer than three rows differ."""
         rows = self.distinct()
         if len(rows) < 3:
             return None
         at = [COLUMNS.index(column), COLUMNS.index("learned")]
         draws = np.array([self._draws(row, world)[:, at] for row in rows])
-        return _number(
-            [np.corrcoef(_ranks(-small), _ranks(learned))[0, 1] for small, learned in draws.transpose(1, 2, 0)]
+        found = _number(
+            np.array(
+                [np.corrcoef(_ranks(-small), _ranks(learned))[0, 1] for small, learned in draws.transpose(1, 2, 0)]
+            )
         )
+        return Number(found.mean, max(found.low, -1.0), min(found.high, 1.0))
 
     def to_json(self) -> dict[str, Any]:
         places = [*self.worlds, ALL]
@@ -139,7 +144,7 @@ class Standings:
         }
 
     def _draws(self, row: str, world: str) -> Any:
-        """[resamples, columns]."""
+        """[1 + seeds, columns]."""
         worlds = self._numbers[row]
         return worlds[world] if world != ALL else np.mean(list(worlds.values()), axis=0)
 
@@ -150,7 +155,7 @@ def markdown(standings: Standings) -> str:
     parts = [
         "# The league",
         f"{len(standings.seeds)} seeds, each a policy of its own; {size.updates} updates of {size.episodes} episodes "
-        f"measured, {size.steps} of the ascent. Brackets: 95 % intervals over the seeds.",
+        f"measured, {size.steps} of the ascent. Brackets: 95 % intervals over the seeds, by Student's t.",
         *(part for world in worlds for part in (f"## {world}", _table(standings, world))),
         "## Does the order predict learning?",
         f"Spearman's rank correlation over the {len(standings.distinct())} rows that differ; 1: the row with the "
@@ -172,9 +177,10 @@ def _predictions(standings: Standings, worlds: Sequence[str]) -> str:
 
 
 def _number(draws: Any) -> Number:
-    """The first draw, with the interval of the others."""
-    low, high = np.nanquantile(draws[1:], [0.025, 0.975])
-    return Number(float(draws[0]), float(low), float(high))
+    """From the number of all seeds, and those without one of them."""
+    others = draws[1:]
+    half = t_quantile(len(others) - 1) * math.sqrt((len(others) - 1) * np.var(others))
+    return Number(float(draws[0]), float(draws[0] - half), float(draws[0] + half))
 
 
 def _ranks(values: Any) -> Any:

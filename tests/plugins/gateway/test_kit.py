@@ -154,6 +154,8 @@ def test_behaviours_are_collected_by_the_option_alone_and_a_gateway_that_is_not_
     result = run("--agent-gateway", "http://127.0.0.1:9", "-k", "a_question and chat")
     assert "nobody listens at http://127.0.0.1:9" in result.stdout
     assert result.returncode == 1
+    result = run("--agent-gateway", "nonsense", "-k", "a_question and chat")
+    assert "is no address; give one such as http:" in result.stdout
 
 
 def test_the_page_has_every_behaviour_ours_are_exact_and_all_that_a_gateway_may_offer(root: Path, monkeypatch) -> None:
