@@ -6,7 +6,7 @@
 The optimum is computed exactly, by value iteration over the turns that are left (it knows the map, the slips and the
 turn). With k actions per turn it picks, for each turn, the best sequence of at most k actions without seeing between
 them where it is: what an agent that writes k actions can do. The budget of actions stays the same, so that there are
-fewer turns. The policy takes its likeliest actions; its interval is Wilson's, over maps.
+fewer turns. The policy takes its likeliest actions; its interval is Wilson's, over seeds; several draw one map.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def optimum(chances: np.ndarray, turns: int, actions: int) -> float:
 
 def main() -> None:
     parser = report.parser(__doc__, "frozen_lake")
-    parser.add_argument("--run", type=Path, help="the run whose policy is measured, on its own evaluation maps")
+    parser.add_argument("--run", type=Path, help="the run whose policy is measured, on its own evaluation seeds")
     parser.add_argument("--actions", type=int, nargs="+", default=[1, 2, 3], help="actions per turn")
-    parser.add_argument("--maps", type=int, default=400, help="held-out maps")
+    parser.add_argument("--maps", type=int, default=400, help="held-out seeds")
     options = report.chosen(parser, maps=20)
     from agent_r1_core.evaluation.evaluator import EvaluationPlan
     from agent_r1_core.training.api import evaluate, resolve
@@ -69,7 +69,7 @@ def main() -> None:
         {"actions per turn": most, "turns": budget // most, "optimum": value, "of the first": value / first}
         for most, value in best.items()
     ]
-    report.show(f"The optimal policy on {len(tasks)} maps, {budget} actions", rows)
+    report.show(f"The optimal policy on {len(tasks)} seeds, {budget} actions", rows)
     tables: dict[str, Any] = {"optimum": rows}
     if options.run is not None:
         found, _ = evaluate(EvaluationPlan(resolved))
@@ -77,7 +77,7 @@ def main() -> None:
         row = {"policy": str(options.run), "actions per turn": own, "success": success.mean, "optimum": top}
         row["share of the optimum"] = success.mean / top
         row["from"], row["to"] = (end / top for end in (success.low or 0.0, success.high or 0.0))
-        report.show(f"A policy on the same maps, n = {found.result.n}; from and to: 95 %", [row])
+        report.show(f"A policy on the same seeds, n = {found.result.n}; from and to: 95 %", [row])
         tables["policy"] = [row]
     report.save(options.out, options, tables)
 
