@@ -65,9 +65,14 @@ class Hermes(ToolFormat):
 def _read(body: str) -> ToolCall | str:
     """The call in a tag's JSON, or the sentence that says what is wrong with it."""
     try:
-        return read_call(json.loads(body))
+        return read_call(json.loads(body, parse_constant=_no_json))
     except (ValueError, RecursionError):
         return 'a tool call is not valid JSON; write {"name": ..., "arguments": {...}}'
+
+
+def _no_json(name: str) -> Any:
+    """Python's reader takes NaN and Infinity, which JSON has not."""
+    raise ValueError(name)
 
 
 def read_call(value: Any) -> ToolCall | str:
@@ -78,7 +83,7 @@ def read_call(value: Any) -> ToolCall | str:
     arguments = value.get("arguments")
     if isinstance(arguments, str):
         try:
-            arguments = json.loads(arguments)
+            arguments = json.loads(arguments, parse_constant=_no_json)
         except (ValueError, RecursionError):
             arguments = None
     if not isinstance(arguments, dict):

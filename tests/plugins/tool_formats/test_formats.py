@@ -54,6 +54,7 @@ def test_calls_are_written_as_models_write_them_keep_their_order_and_an_unclosed
     ("form", "text", "sentence"),
     [
         (Hermes, "<tool_call>" + "[" * 100_000 + "</tool_call>", "not valid JSON"),
+        (Hermes, '<tool_call>{"name": "f", "arguments": {"x": NaN}}</tool_call>', "not valid JSON"),
         (Hermes, '<tool_call>{"arguments": {}}</tool_call>', "names no tool"),
         (Hermes, '<tool_call>{"name": "a"}</tool_call>', "call of a has no arguments object"),
         (Hermes, '<tool_call>{"name": "a", "arguments": {}}', "not closed"),
