@@ -100,7 +100,8 @@ def _blocks(setup: Setup) -> None:
     """Report options of components without effect, and what this machine lacks for them."""
     for block in setup.blocks:
         for option, why in block.cls.idle_options(block.config).items():
-            setup.idle((*block.key, option), why)
+            if getattr(block.config, option) is not None:  # null takes an option away that a recipe has
+                setup.idle((*block.key, option), why)
         reason, key = block.cls.unavailable(block.config), key_text(block.key)
         if reason is not None:
             source = setup.problems.draft.near((*block.key, "name")).text

@@ -66,7 +66,7 @@ class Tags(ToolFormat):
     class Config(ComponentConfig):
         tool: str = "search"
         closed: bool = True
-        closing: str = "end"
+        closing: str | None = "end"
 
     @classmethod
     def idle_options(cls, config):

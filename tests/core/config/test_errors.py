@@ -139,6 +139,7 @@ def test_defaults_are_free_to_be_idle(load):
     assert load("env.hints=true", "env.hint_text=x").config.env.config.hint_text == "x"
     assert load("algorithm=ac", "training.critic_lr=1e-3").config.training.critic_lr == 1e-3
     assert load("env=grid", "tools=[]").config.env.name == "grid"
+    assert load("env.format={name: tags, tool: a, closed: false, closing: null}").config.env.name
     taxed = load_config("default", ["algorithm={name: ppo, kl_coef: 0.1}", "training.old_logprobs=learner"])
     assert taxed.config.training.old_logprobs == "learner"
 
