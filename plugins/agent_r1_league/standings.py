@@ -179,7 +179,7 @@ def _predictions(standings: Standings, worlds: Sequence[str]) -> str:
 def _number(draws: Any) -> Number:
     """From the number of all seeds, and those without one of them."""
     others = draws[1:]
-    half = t_quantile(len(others) - 1) * math.sqrt((len(others) - 1) * np.var(others))
+    half = t_quantile(len(others) - 1) * math.sqrt((len(others) - 1) * np.nanvar(others))
     return Number(float(draws[0]), float(draws[0] - half), float(draws[0] + half))
 
 
