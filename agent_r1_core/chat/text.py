@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 
-_CUT = re.compile(r"\.\.\. \[\d{1,9} characters cut\]")  # bounded, since any author may end a text so
+_CUT = re.compile(r"\.\.\. \[(\d{1,9}) characters cut\]\Z")  # bounded, since any author may end a text so
+_MARKER = 40
+"""Most characters of a marker."""
 _THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
 def clip_text(text: str, limit: int) -> str:
-    """The text, cut to `limit` characters; a marker at the end of a cut text says how many are missing. A text that was
-    cut so before stays as it is."""
-    if len(text) <= limit or _CUT.fullmatch(text, limit):
+    """The text, cut to `limit` characters; a marker at the end of a cut text says how many are missing, with those that
+    were cut before."""
+    found = _CUT.search(text, max(0, len(text) - _MARKER))
+    length, before = (found.start(), int(found[1])) if found else (len(text), 0)
+    if length <= limit:
         return text
-    return f"{text[:limit]}... [{len(text) - limit} characters cut]"
+    return f"{text[:limit]}... [{length - limit + before} characters cut]"
 
 
 def split_tagged(text: str, tag: str) -> tuple[list[str], str]:
@@ -35,9 +39,19 @@ def opened_thought(text: str) -> str:
     return opened + rest if opened and not rest.strip() else ""
 
 
-def without_thinking(text: str) -> str:
-    """The text without its `<think>` blocks, including an unclosed one and one that the generation prompt opened."""
-    return _THINKING.sub("", _with_its_opening(text))
+def without_thinking(text: str, whole: str | None = None) -> str:
+    """The text without its `<think>` blocks, including an unclosed one and one that the generation prompt opened.
+
+    Args:
+        whole: a tag; what stands in its innermost blocks, outside of a thought, is data and stays as it is.
+    """
+    if whole is None or whole not in text:
+        return _THINKING.sub("", _with_its_opening(text))
+    block = rf"<{whole}>(?:(?!<{whole}>).)*?</{whole}>"
+    outside = re.sub(block, "", text, flags=re.DOTALL)
+    opened = _with_its_opening(outside) != outside
+    parts = re.compile(rf"{_THINKING.pattern}|{block}", re.DOTALL)
+    return parts.sub(lambda found: "" if found[0].startswith("<think>") else found[0], "<think>" * opened + text)
 
 
 def thoughts_of(text: str) -> list[str]:

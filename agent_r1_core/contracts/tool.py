@@ -13,7 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache, partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_type_hints, overload
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -236,7 +236,7 @@ def tool(function: Callable[..., Any] | None = None, /, *, reward_range: tuple[f
     """
     if function is None:
         return partial(tool, reward_range=reward_range)
-    hints = get_type_hints(function)
+    hints = get_type_hints(function, include_extras=True)
     descriptions = _argument_docs(inspect.getdoc(function) or "")
     fields: dict[str, Any] = {}
     for name, parameter in inspect.signature(function).parameters.items():
@@ -245,7 +245,9 @@ def tool(function: Callable[..., Any] | None = None, /, *, reward_range: tuple[f
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or name not in hints:
             raise TypeError(f"parameter {name!r} of tool {function.__name__} needs a name and an annotation; add them")
         default = ... if parameter.default is parameter.empty else parameter.default
-        fields[name] = (hints[name], Field(default, description=descriptions.get(name)))
+        hint = hints[name]
+        described = Annotated[hint, Field(description=descriptions[name])] if name in descriptions else hint
+        fields[name] = (described, default)
     takes_context = "context" in inspect.signature(function).parameters
     if reward_range is not None and not takes_context:
         raise TypeError(f"tool {function.__name__} has a reward_range; add a parameter `context` and call its reward()")
@@ -271,8 +273,16 @@ def tool(function: Callable[..., Any] | None = None, /, *, reward_range: tuple[f
 
 
 def _argument_docs(docstring: str) -> dict[str, str]:
-    """`name: text` lines of the docstring's Args section."""
+    """The texts of the docstring's Args section by name; a line that is indented further goes on with its text."""
     section = re.search(r"^(?:Args|Arguments):\n((?:[ \t]+.*\n?|\n)+)", docstring, re.MULTILINE)
-    lines = section.group(1).splitlines() if section else []
-    pairs = (re.match(r"\s+(\w+)(?:\s*\([^)]*\))?:\s*(.+)", line) for line in lines)
-    return {match.group(1): match.group(2).strip() for match in pairs if match}
+    lines = [line.expandtabs() for line in section[1].splitlines() if line.strip()] if section else []
+    found, name = dict[str, list[str]](), ""
+    for line in lines:
+        text = line.strip()
+        begins = len(line) - len(line.lstrip()) <= len(lines[0]) - len(lines[0].lstrip())
+        if begins and (match := re.match(r"(\w+)(?:\s*\([^)]*\))?:\s*(.*)", text)):
+            name, text = match.groups()
+            found[name] = []
+        if name:
+            found[name].append(text)
+    return {name: " ".join(filter(None, texts)) for name, texts in found.items()}

@@ -39,6 +39,10 @@ class CallTimeout(Exception):
     """A call did not end in time."""
 
 
+class ThreadTimeout(CallTimeout):
+    """It was in a thread, which runs on."""
+
+
 class TooManyLeft(EpisodeError):
     """Too many calls run on after they were given up; no retry would help."""
 
@@ -143,7 +147,7 @@ class Lane:
             self._abandon()
             future.add_done_callback(lambda ended: ended.exception())
             self._pool.hung += 1
-            raise CallTimeout
+            raise ThreadTimeout
         return future.result()
 
     def release(self) -> None:

@@ -26,7 +26,7 @@ from agent_r1_core.tools.calling import await_within, call_within
 from agent_r1_core.tools.corpus_files import CorpusFiles
 from agent_r1_core.tools.isolated import IsolatedTool
 from agent_r1_core.tools.process_state import SharedProcess
-from agent_r1_core.tools.threads import CallTimeout, ThreadPool, TooManyLeft
+from agent_r1_core.tools.threads import CallTimeout, ThreadPool, ThreadTimeout, TooManyLeft
 from agent_r1_core.tools.tool_counts import ToolCount, ToolCounts
 
 if TYPE_CHECKING:
@@ -222,11 +222,11 @@ class ToolRunner:
             return result
         except TooManyLeft:
             raise
-        except CallTimeout:
+        except CallTimeout as error:
             count.timeouts += 1
-            if isolated is None and count.timeouts == 1 and not isinstance(tool, SchemaTool):
+            if isinstance(error, ThreadTimeout) and count.timeouts == 1 and not isinstance(tool, SchemaTool):
                 _LOG.warning(
-                    "a call of tool %s ran into its timeout of %g seconds, and its thread cannot be ended: with "
+                    "a call of tool %s ran into its timeout (%g s), and its thread cannot be ended: with "
                     "isolation: process its process would be killed",
                     *(call.name, timeout),
                 )

@@ -88,7 +88,7 @@ class ToolCallingConfig(EnvConfig):
     without a call."""
     system_prompt: str | None = None
     """null: a default that tells the model how to call tools and how to answer; empty: no system prompt."""
-    max_tool_characters: int = Field(2000, ge=1)
+    max_tool_characters: int = Field(2000, ge=1, le=100_000)
     """Most characters of one tool result; the rest is cut and marked."""
     max_calls: int = Field(8, ge=1)
     """Most calls of one action that are run, and most of its errors that are shown; an error observation counts the
@@ -132,7 +132,8 @@ class ToolCalling(ToolEnv):
     async def step(self, action: Action) -> Step:
         """Run the action's calls, end with its answer, or say what was wrong with it."""
         parsed = self._format().parse(action.text)
-        answer = None if self.config.answer == "plain" and action.cut else find_answer(action.text, self.config.answer)
+        said = parsed.text if parsed.calls and parsed.text is not None else action.text
+        answer = None if self.config.answer == "plain" and action.cut else find_answer(said, self.config.answer)
         if not parsed.calls and not parsed.errors:
             if answer is not None:
                 return Step(terminated=True, answer=answer)

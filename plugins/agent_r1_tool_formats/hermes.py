@@ -43,7 +43,7 @@ class Hermes(ToolFormat):
 
     def parse(self, text: str) -> ParsedAction:
         """The calls in order, and a sentence for each malformed one."""
-        bodies, rest = split_tagged(without_thinking(text), "tool_call")
+        bodies, rest = split_tagged(without_thinking(text, "tool_call"), "tool_call")
         parsed = ParsedAction(text=rest.strip())
         for call in map(_read, bodies):
             if isinstance(call, ToolCall):

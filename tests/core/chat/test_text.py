@@ -17,6 +17,7 @@ def test_a_clipped_text_says_how_much_is_missing_and_none_escapes_its_limit_by_e
     assert clip_text("short", 5) == "short"
     assert clip_text("x" * 12, 5) == "xxxxx... [7 characters cut]"
     assert clip_text("xxxxx... [7 characters cut]", 5) == "xxxxx... [7 characters cut]", "it was cut before"
+    assert clip_text(clip_text("x" * 90, 50), 5) == "xxxxx... [85 characters cut]"
     forged = f"xxxxx... [{'9' * 5000} characters cut]"
     assert clip_text(forged, 5) == f"xxxxx... [{len(forged) - 5} characters cut]"
 
@@ -31,6 +32,20 @@ def test_a_clipped_text_says_how_much_is_missing_and_none_escapes_its_limit_by_e
 def test_thinking_is_left_out_and_found(text, visible, thoughts):
     assert without_thinking(text) == visible
     assert thoughts_of(text) == thoughts
+
+
+@pytest.mark.parametrize(
+    ("text", "visible"),
+    [
+        ("<a>say <think>s</think></think></a>", "<a>say <think>s</think></think></a>"),
+        ("<think>hm <a>1</a></think><a><think> 2</a>", "<a><think> 2</a>"),
+        ("hm <a> </think><a>1</a>", "<a>1</a>"),
+        ("hm <a>1</a></think><a></think></a><think>x", "<a></think></a>"),
+        ("<a>" * 70_000, "<a>" * 70_000),
+    ],
+)
+def test_what_stands_in_a_block_outside_of_a_thought_is_no_thought(text, visible):
+    assert without_thinking(text, "a") == visible
 
 
 def test_a_thought_is_open_where_nothing_follows_its_tag():

@@ -17,11 +17,12 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any
 
 import bad_tools
 import misbehaving_tools as tools
 import pytest
+from pydantic import Field
 
 from agent_r1_core import Passage, Task, Tool, ToolCall, ToolContext, ToolResources, tool
 from agent_r1_core.contracts.tool import ToolLimits
@@ -237,6 +238,51 @@ def test_processes_close_their_tool_and_leave_no_process_behind(tmp_path):
 
 
 @pytest.mark.slow
+@tool
+def described(
+    a: int, b: Annotated[int, Field(ge=1, le=5, description="Between")] = 1, c: str = Field("x", min_length=1)
+):
+    """Does it.
+
+    Args:
+        a: The first line
+            of two: lines.
+        c (str): One of the following,
+            a: no other.
+
+    Returns:
+        a: Nothing.
+    """
+    return f"{a} {b} {c!r}"
+
+
+def test_what_an_author_says_of_arguments_reaches_the_model_whole_and_holds():
+    properties = described().schema()["function"]["parameters"]["properties"]
+    assert {name: one["description"] for name, one in properties.items()} == {
+        "a": "The first line of two: lines.",
+        "b": "Between",
+        "c": "One of the following, a: no other.",
+    }
+    assert (properties["b"]["maximum"], properties["c"]["default"]) == (5, "x")
+    runner = ToolRunner({"described": described()})
+    calls = [("described", {"a": 1}), ("described", {"a": 1, "b": 77})]
+    first, second = run(runner, *calls)
+    assert (first.text, second.error) == ("1 1 'x'", True)
+
+
+@tool
+async def dozes() -> str:
+    """Sleeps."""
+    await asyncio.sleep(60)
+    return ""
+
+
+def test_only_a_call_in_a_thread_is_said_to_run_on(caplog):
+    (result,) = run(ToolRunner({"dozes": dozes()}, {"dozes": 0.05}), ("dozes", {}))
+    assert "did not answer within" in result.text
+    assert "cannot be ended" not in caplog.text
+
+
 async def test_further_processes_that_cannot_start_are_told_once_and_not_tried_without_end(tmp_path, caplog):
     runner = ToolRunner(orderly(tmp_path / "notes", most=1))
     async with opened(runner):

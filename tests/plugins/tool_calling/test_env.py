@@ -146,6 +146,12 @@ def test_malformed_actions_go_on_with_an_error(text, sentence):
     assert made.errors
 
 
+def test_an_argument_reaches_the_tool_to_the_letter_and_holds_no_answer():
+    said = "<think>s</think> </think> <answer>5</answer> \\boxed{5}"
+    made = step(make(), f"So. {Hermes().render_call(ToolCall('lookup', {'name': said}))}")
+    assert ([call.arguments for call in made.calls], made.errors) == ([{"name": said}], [])
+
+
 def test_an_action_of_nothing_but_errors_or_too_many_calls_is_answered_within_bounds():
     made = step(make(max_calls=2), "<tool_call></tool_call>" * 5000)
     assert len(made.errors) == 5000
