@@ -36,15 +36,16 @@ class SchemaTool(Tool):
     """A tool whose name, description and JSON schema come from elsewhere; a subclass defines `perform`.
 
     Only the names of arguments are checked: required ones must be there, and unknown ones are refused unless the schema
-    allows more. Whoever performs the call checks the values.
+    says that there are more, or lists none. Whoever performs the call checks the values.
     """
 
     def __init__(self, name: str, description: str, parameters: Mapping[str, Any]) -> None:
         super().__init__()
         self.name = function_name(name)
-        self._parameters = {"properties": {}, **without_titles(parameters), "type": "object"}
+        given = without_titles(parameters)
+        self._parameters = {"properties": {}, **given, "type": "object"}
         self._function = {"name": self.name, "description": description.strip() or name, "parameters": self._parameters}
-        self.Arguments = _arguments(self._parameters)  # type: ignore[misc]  # the arguments of this instance
+        self.Arguments = _arguments(given)  # type: ignore[misc]  # the arguments of this instance
 
     def schema(self) -> dict[str, Any]:
         return {"type": "function", "function": dict(self._function)}
@@ -102,7 +103,8 @@ def _arguments(parameters: Mapping[str, Any]) -> type[BaseModel]:
     required = parameters.get("required") or ()
     fields: dict[str, Any] = {
         f"argument_{index}": (Any, Field(... if name in required else None, alias=name))
-        for index, name in enumerate(parameters["properties"])
+        for index, name in enumerate(parameters.get("properties", ()))
     }
-    more = parameters.get("additionalProperties") or {"$ref", "anyOf", "oneOf", "allOf"} & parameters.keys()
+    unlisted = {"$ref", "anyOf", "oneOf", "allOf", "patternProperties"} & parameters.keys()
+    more = parameters.get("additionalProperties", "properties" not in parameters) or unlisted
     return create_model("Arguments", __config__=ConfigDict(extra="allow" if more else "forbid"), **fields)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +16,7 @@ import httpx2
 from agent_r1_core import ToolError
 from agent_r1_core.contracts.secrets import Secrets
 from agent_r1_openapi.config import OpenApiConfig
-from agent_r1_openapi.description import Operation
+from agent_r1_openapi.description import Operation, Parameter
 
 _HARMLESS = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 """Methods whose requests may be sent twice."""
@@ -83,19 +84,20 @@ class Client:
 
     def _request(self, operation: Operation, arguments: Mapping[str, Any]) -> tuple[httpx2.URL, dict[str, str], Any]:
         path, query, headers = operation.path, list[tuple[str, str]](), dict[str, str]()
-        for argument, (place, name) in operation.parameters.items():
-            value = arguments.get(argument)
+        for argument, parameter in operation.parameters.items():
+            value, name = arguments.get(argument), parameter.name
             if value is None:
                 continue
-            if place == "path":
-                text = _text(value)
+            if parameter.place == "query":
+                query += _pairs(parameter, value)
+                continue
+            text = _joined(parameter, value)
+            if parameter.place == "path":
                 if text in ("", ".", ".."):
                     raise ToolError(f"{argument} cannot be {text!r}; give another value")
-                path = path.replace(f"{{{name}}}", quote(text, safe=""))
-            elif place == "query":
-                query += [(name, _text(one)) for one in (value if isinstance(value, list) else [value])]
+                path = path.replace(f"{{{name}}}", quote(text, safe=","))
             else:
-                headers[name] = quote(_text(value), safe=" !#$&'()*+,/:;=?@[]")
+                headers[name] = quote(text, safe=" !#$&'()*+,/:;=?@[]")
         base = str(self.server).rstrip("/")
         url = httpx2.URL(f"{base}{path}", params=query) if query else httpx2.URL(f"{base}{path}")
         return url, headers, arguments.get("body")
@@ -133,15 +135,47 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
 
 
+def _decoded(content: bytes, charset: str) -> str:
+    try:
+        return content.decode(charset, "replace")
+    except LookupError:  # there is no such charset
+        return content.decode("utf-8", "replace")
+
+
 def _text(value: Any) -> str:
     """A value as it stands in an address."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
+_BETWEEN = {"spaceDelimited": " ", "pipeDelimited": "|"}
+
+
+def _pairs(parameter: Parameter, value: Any) -> list[tuple[str, str]]:
+    """A value in the query, as its style says (OpenAPI 3.1, 4.8.12)."""
+    name, style = parameter.name, parameter.style
+    if isinstance(value, list) and parameter.explode and style != "json":
+        return [(name, _text(one)) for one in value]
+    if isinstance(value, dict) and (style == "deepObject" or (style == "form" and parameter.explode)):
+        return [(f"{name}[{key}]" if style == "deepObject" else key, _text(one)) for key, one in value.items()]
+    return [(name, _joined(parameter, value))]
+
+
+def _joined(parameter: Parameter, value: Any) -> str:
+    """A value as one text."""
+    if parameter.style == "json" or not isinstance(value, list | dict):
+        return _text(value)
+    pairs = value.items() if isinstance(value, dict) else ()
+    if parameter.explode:
+        return ",".join(f"{key}={_text(one)}" for key, one in pairs) or ",".join(map(_text, value))
+    flat = [part for pair in pairs for part in pair] if isinstance(value, dict) else value
+    return _BETWEEN.get(parameter.style, ",").join(map(_text, flat))
+
+
 def _answer(status: int, headers: Mapping[str, str], content: bytes) -> str | None:
-    kind = headers.get("content-type", "").partition(";")[0].strip()
+    said = headers.get("content-type", "")
+    kind, charset = said.partition(";")[0].strip(), re.search(r"charset=[\"']?([\w.-]+)", said, re.IGNORECASE)
     readable = kind.startswith("text/") or kind.endswith(("json", "xml", "yaml")) or not kind
-    text = content.decode("utf-8", "replace") if readable else f"[{kind}, {len(content):,} bytes]"
+    text = _decoded(content, charset[1] if charset else "utf-8") if readable else f"[{kind}, {len(content):,} bytes]"
     if status >= 400:
         raise (Away if status >= 500 else ToolError)(f"status {status}: {text or 'no reason given'}")
     return text or None

@@ -19,6 +19,18 @@ _POINTER = "#/components/schemas/"
 
 
 @dataclass(frozen=True)
+class Parameter:
+    """Where an argument goes, and how it is written there."""
+
+    place: str
+    """`path`, `query` or `header`."""
+    name: str
+    style: str
+    """As OpenAPI names it: `form`, `simple`, `pipeDelimited`, ...; `json`: as JSON."""
+    explode: bool
+
+
+@dataclass(frozen=True)
 class Operation:
     """One request that the API offers."""
 
@@ -27,8 +39,8 @@ class Operation:
     method: str
     path: str
     """With `{parameter}` where a parameter of the path goes."""
-    parameters: dict[str, tuple[str, str]]
-    """By the name of the argument: where the parameter goes (`path`, `query`, `header`), and its name there."""
+    parameters: dict[str, Parameter]
+    """By the name of the argument."""
     schema: dict[str, Any]
     """Of the arguments; that of the body is called `body`."""
 
@@ -60,7 +72,7 @@ def operations_of(description: Mapping[str, Any]) -> Iterator[Operation]:
 def _operation(
     description: Mapping[str, Any], path: str, method: str, given: Mapping[str, Any], shared: list[Any]
 ) -> Operation:
-    parameters: dict[str, tuple[str, str]] = {}
+    parameters: dict[str, Parameter] = {}
     properties: dict[str, Any] = {}
     required: list[str] = []
     declared = {(one["in"], one["name"]): one for one in (_resolved(description, each) for each in shared)}
@@ -71,7 +83,9 @@ def _operation(
         if place not in _PLACES or (place == "header" and name.lower() in _OWN_HEADERS):
             continue
         argument = f"{place}_{name}" if name in properties or name == "body" else name
-        parameters[argument] = place, name
+        style = parameter.get("style") or ("form" if place == "query" else "simple")
+        style, explode = "json" if "content" in parameter else style, parameter.get("explode", style == "form")
+        parameters[argument] = Parameter(place, name, style, explode)
         schema = parameter.get("schema") or {}
         about = parameter.get("description")
         properties[argument] = {**schema, "description": about} if about else dict(schema)

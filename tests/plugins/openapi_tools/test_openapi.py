@@ -11,11 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+import httpx2
 import pytest
+from agent_r1_openapi.client import Client, _answer
+from agent_r1_openapi.description import operations_of
 from agent_r1_openapi.toolset import OpenApiToolset
 from served import served
 
 from agent_r1_core import train
+from agent_r1_core.contracts.secrets import Secrets
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.testing import ToolContract
 from agent_r1_core.training.api import resolve
@@ -72,6 +76,36 @@ async def test_an_operation_is_a_tool_with_the_arguments_of_its_request(api: tup
         assert json.loads((await call("get_note", id="a?b#c d")).text)["id"] == "a?b#c d"
         assert (await call("put_note", id=1, body={"text": "hi"})).text == '{"kept":{"text":"hi"}}'
         assert "id: field required" in (await call("get_note")).text
+
+
+@pytest.mark.parametrize(
+    ("declared", "value", "sent"),
+    [
+        ({"in": "query"}, [1, "b c"], "?v=1&v=b+c"),
+        ({"in": "query", "explode": False}, [1, 2], "?v=1%2C2"),
+        ({"in": "query", "style": "pipeDelimited"}, ["a", "b"], "?v=a%7Cb"),
+        ({"in": "query", "style": "deepObject"}, {"a": "q", "b": [1]}, "?v%5Ba%5D=q&v%5Bb%5D=%5B1%5D"),
+        ({"in": "query"}, {"k": "v", "l": 2}, "?k=v&l=2"),
+        ({"in": "query", "explode": False}, {"k": "v", "l": 2}, "?v=k%2Cv%2Cl%2C2"),
+        ({"in": "query", "content": {"application/json": {}}}, {"k": [1]}, "?v=%7B%22k%22%3A+%5B1%5D%7D"),
+        ({"in": "path"}, [1, "a/b"], "/1,a%2Fb"),
+        ({"in": "path", "explode": True}, {"k": "v", "l": True}, "/k%3Dv,l%3Dtrue"),
+    ],
+)
+def test_a_parameter_is_written_in_its_style(declared: dict[str, Any], value: Any, sent: str) -> None:
+    path = "/{v}" if declared["in"] == "path" else ""
+    described = {"paths": {path: {"get": {"parameters": [{"name": "v", **declared}]}}}}
+    (operation,) = operations_of(described)
+    client = Client(OpenApiToolset.Config(url="http://api/openapi.json"), Secrets(()))
+    client.server = httpx2.URL("http://api")
+    url, _, _ = client._request(operation, {"v": value})
+    assert str(url).replace("%20", "+") == f"http://api{sent}"
+
+
+def test_an_answer_is_read_in_its_charset() -> None:
+    said = {"content-type": "text/plain; Charset=ISO-8859-1"}
+    assert _answer(200, said, b"caf\xe9") == "café"
+    assert _answer(200, {"content-type": "text/plain; charset=none-such"}, "é".encode()) == "é"
 
 
 async def test_requests_are_repeated_where_that_does_no_harm(api: tuple[str, Any]) -> None:
