@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from agent_r1_cli.output import print_json, print_table, say, show
+from agent_r1_cli.output import print_json, print_table, prints_apart, say, show
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, TrustFiles, trust_as
 from agent_r1_cli.recipe_arguments import Arguments, ModelName, resolve_for_model
 
@@ -70,7 +70,7 @@ def score(
         return
     from agent_r1_cli.display import TrainDisplay
 
-    with TrainDisplay() as display:
+    with prints_apart(as_json), TrainDisplay() as display:
         from agent_r1_core.evaluation.evaluator import EvaluationPlan
         from agent_r1_core.training.api import evaluate
 

@@ -9,6 +9,7 @@ import json
 import logging
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,11 @@ def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str
 def show(text: str = "") -> None:
     """Print text for people on stdout."""
     print(shown(text, sys.stdout.encoding))
+
+
+def prints_apart(as_json: bool) -> AbstractContextManager[Any]:
+    """Around the work of components: what they print goes to standard error where standard output is to be JSON."""
+    return redirect_stdout(sys.stderr) if as_json else nullcontext()
 
 
 def say(text: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent_r1_cli.output import check_target, print_json, say, show
+from agent_r1_cli.output import check_target, print_json, prints_apart, say, show
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, TrustFiles, trust_as
 from agent_r1_cli.recipe_arguments import Arguments, split_arguments
 from agent_r1_cli.rollout_command import FirstTask, SuccessAt, TaskSetName, refuse_alone, warn_of_systems
@@ -73,7 +73,7 @@ def play(
     chosen = _chosen(question, answer, task)
     recipe, overrides = split_arguments(arguments)
     tell = say if as_json else show
-    with bounded_runner() as runner:
+    with prints_apart(as_json), bounded_runner() as runner:
         with TrainDisplay("loading the recipe, its environment and its tools ...") as display:
             from agent_r1_cli.seat import Seat
             from agent_r1_core.training.api import resolve

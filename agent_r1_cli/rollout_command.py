@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agent_r1_cli.output import check_target, print_json, say
+from agent_r1_cli.output import check_target, print_json, prints_apart, say
 from agent_r1_cli.plugin_options import AsJson, DisabledPlugins, PluginFiles, TrustFiles, trust_as
 from agent_r1_cli.recipe_arguments import Arguments, ModelName, resolve_for_model
 from agent_r1_core.errors import RunError, TaskError
@@ -70,7 +70,7 @@ def rollout(
     from agent_r1_cli.display import TrainDisplay
 
     _check_keeping(keep_successes, per_task, success_at)
-    with TrainDisplay("loading torch and the model, then playing ...") as display:
+    with prints_apart(as_json), TrainDisplay("loading torch and the model, then playing ...") as display:
         from agent_r1_core.contracts.success import PER_TASK
         from agent_r1_core.training.api import run_async
         from agent_r1_core.training.notices import causes_of

@@ -156,6 +156,7 @@ AGENT_R1_PLUGIN_API = 1
 @tool
 def fetch(page: str) -> str:
     """Fetches a page."""
+    print("A page.")
     return "\\x1b[2J\\rpaid\\u202e"
 
 register_tools = hookimpl(lambda: [ToolSpec("fetch", ":fetch", "fetches a page")])
