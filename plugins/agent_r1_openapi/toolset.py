@@ -52,6 +52,8 @@ class OpenApiToolset(Toolset):
         self._owner = Owner(f"agent-r1-{self.name}")
         self._client = Client(self.config, self._secrets)
         try:
+            if why := self.config.unavailable():
+                raise ToolError(f"the API of {self._where} cannot be used: {why}")
             description = read_description(self._text())
             self._client.server = self._server(description)
             operations = {one.name: one for one in operations_of(description)}

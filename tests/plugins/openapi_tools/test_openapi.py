@@ -147,6 +147,7 @@ async def test_answers_are_bounded_in_time_and_size_and_leave_nothing(api: tuple
 @pytest.mark.parametrize(
     ("options", "change", "text"),
     [
+        ({"server": None}, {}, "does not say on which host it is; name the server"),
         ({"operations": ["gett"]}, {}, "offers no 'gett'; it offers: get.note, put_note"),
         ({}, {"openapi": "2.0"}, "no description in OpenAPI 3"),
         ({"headers": {"X-A": "${NOT_SET_ANYWHERE}"}}, {}, "environment variable NOT_SET_ANYWHERE"),
@@ -155,7 +156,7 @@ async def test_answers_are_bounded_in_time_and_size_and_leave_nothing(api: tuple
 async def test_an_api_that_cannot_be_used_is_a_sentence(tmp_path, options, change, text):
     (tmp_path / "api.json").write_text(json.dumps(DESCRIPTION | change))
     with pytest.raises(AgentR1Error, match=text):
-        async with opened(path=str(tmp_path / "api.json"), server="http://127.0.0.1:1", **options):
+        async with opened(**{"path": str(tmp_path / "api.json"), "server": "http://127.0.0.1:1"} | options):
             pass
 
 
