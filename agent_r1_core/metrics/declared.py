@@ -86,10 +86,10 @@ ROLLOUT_STALENESS = Metric(
 ROLLOUT_STALENESS_MAX = Metric("rollout/staleness_max", "the same of the oldest token", better="lower")
 ROLLOUT_GROUPS_KEPT = Metric("rollout/groups_kept", "groups that `algorithm.filter` kept", unit="share")
 CURRICULUM_PASSED = Metric("curriculum/passed", "tasks that the step passed over, since their groups had no spread")
-CURRICULUM_RESTING = Metric("curriculum/resting", "tasks that will be passed over", unit="share")
-CURRICULUM_SHARE = Metric("curriculum/<part>/share", "of the next tasks, those drawn from this part", unit="share")
+CURRICULUM_RESTING = Metric("curriculum/resting", "tasks to be passed over, before the step", unit="share")
+CURRICULUM_SHARE = Metric("curriculum/<part>/share", "tasks to be drawn from this part, before the step", unit="share")
 CURRICULUM_SPREAD = Metric(
-    "curriculum/<part>/spread", "recent groups of this part whose returns differed", unit="share"
+    "curriculum/<part>/spread", "recent groups of this part whose returns differed, before the step", unit="share"
 )
 BASELINE_RETURN = Metric(
     "baseline/greedy_return", "return of a task's greedy baseline, mean over tasks", better="higher"

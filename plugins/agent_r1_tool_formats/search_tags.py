@@ -73,7 +73,7 @@ class SearchTags(ToolFormat):
 
     def parse(self, text: str) -> ParsedAction:
         """The searches in order, and a sentence for each malformed one."""
-        queries, rest = split_tagged(without_thinking(text), "search")
+        queries, rest = split_tagged(without_thinking(text, "search"), "search")
         parsed = ParsedAction(text=rest.strip())
         for query in map(str.strip, queries):
             if query:
