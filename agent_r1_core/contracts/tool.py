@@ -222,7 +222,8 @@ def tool(*, reward_range: tuple[float, float] | None = None) -> Callable[[Callab
 
 
 def tool(function: Callable[..., Any] | None = None, /, *, reward_range: tuple[float, float] | None = None) -> Any:
-    """Make a tool from a function: arguments from its signature, descriptions from its docstring (Google style).
+    """Make a tool from a function: arguments from its signature, whose `Annotated` bounds hold, descriptions from its
+    docstring (Google style): its first paragraph, and of each argument what `Args` says.
 
     A parameter named `context` gets the ToolContext and is hidden from the model.
 
