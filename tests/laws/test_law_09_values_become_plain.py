@@ -185,7 +185,7 @@ BAD_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
     "stop of a request": (lambda: asking(RequestOptions(stop_strings=("",))), "gave the stop strings ('',) with a"),
     "room of a request": (lambda: asking(RequestOptions(max_new_tokens=0)), "gave a request 0 new tokens; use a whole"),
     "number of a request": (lambda: asking(RequestOptions(number=1.5)), "gave a request the number 1.5; use a whole"),  # type: ignore[arg-type]
-    "calls": (lambda: Step(calls=[{"name": "search"}]), "use a list of CallRecord"),  # type: ignore[list-item]
+    "calls": (lambda: Step(SEEN, calls=[{"name": "search"}]), "use a list of CallRecord"),  # type: ignore[list-item]
     "success": (lambda: Step(success="yes"), "gave the success 'yes'; use True, False or None"),  # type: ignore[arg-type]
     "key": (lambda: Step(info={(1, 2): 3}), "a dictionary with the key (1, 2)"),  # type: ignore[dict-item]
     "endless messages": (lambda: Step(Observation(repeat({}))), "observed 'repeat({})', which is no list of chat"),  # type: ignore[arg-type]

@@ -191,7 +191,7 @@ OF_ONE_PROCESS = faulty(OfOneThread, isolation="process")
         }),
         (ToolEnvContract, Guess, ACTIONS, set()),
         (ToolEnvContract, Guess, {"actions": ["1"]}, {"an_episode_comes_to_its_end"}),
-        (ToolEnvContract, Mute, ACTIONS, {ANSWERED}),
+        (ToolEnvContract, Mute, ACTIONS, {"every_observation_and_step_is_well_formed", ANSWERED}),
         (ToolEnvContract, Brittle, ACTIONS, {ANSWERED}),
         (ToolEnvContract, EndsTwice, ACTIONS, {"every_observation_and_step_is_well_formed", ANSWERED}),
         (ToolEnvContract, Generous, ACTIONS, {"every_observation_and_step_is_well_formed"}),
