@@ -54,6 +54,12 @@ def without_thinking(text: str, whole: str | None = None) -> str:
     return parts.sub(lambda found: "" if found[0].startswith("<think>") else found[0], "<think>" * opened + text)
 
 
+def without_first_thought(text: str) -> str:
+    """The text without the thought that it begins with, which the generation prompt may have opened."""
+    opened = _with_its_opening(text)
+    return _THINKING.sub("", opened, count=1) if opened.lstrip().startswith("<think>") else opened
+
+
 def thoughts_of(text: str) -> list[str]:
     """The contents of the blocks that `without_thinking` leaves out, in order."""
     blocks = _THINKING.findall(_with_its_opening(text))

@@ -13,7 +13,7 @@ from threading import Thread
 from typing import Any
 
 from agent_r1_core import ComponentConfig, ParsedAction, ToolCall, ToolFormat
-from agent_r1_core.chat import ChatTokenizer, without_thinking
+from agent_r1_core.chat import ChatTokenizer, without_first_thought, without_thinking
 from agent_r1_core.errors import ModelError, first_line
 from agent_r1_tool_formats.hermes import Hermes, read_call
 
@@ -55,9 +55,8 @@ class Native(Hermes):
         """The calls in order; an action that the response template does not fit has a sentence why."""
         if self._tokenizer is None:
             return super().parse(text)
-        raw, said = self._tokenizer.raw, without_thinking(text)
         try:
-            read = self._within(lambda: raw.parse_response(said, prefix="", tools=self._schemas))
+            read = self._within(lambda: self._read(text))
         except ModelError:
             raise
         except Exception as error:
@@ -71,6 +70,16 @@ class Native(Hermes):
             else:
                 parsed.errors.append(call)
         return parsed
+
+    def _read(self, text: str) -> dict[str, Any]:
+        """The text as the response template reads it, without its thoughts; a `<think>` in an argument is data."""
+        assert self._tokenizer is not None
+        parse = self._tokenizer.raw.parse_response
+        said = without_first_thought(text)
+        read: dict[str, Any] = parse(said, prefix="", tools=self._schemas)
+        if "<think>" not in said or "<think>" not in str(read.get("content") or ""):
+            return read
+        return parse(without_thinking(said), prefix="", tools=self._schemas)
 
     def render_call(self, call: ToolCall) -> str:
         """The call as the chat template writes it.

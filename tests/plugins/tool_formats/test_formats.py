@@ -153,6 +153,10 @@ def test_a_models_own_calls_are_written_and_read():
     parsed = form.parse("<think>[[call no]]</think>I add.\n[[call add a=1;b=2]] [[call add a=x]]")
     assert parsed.calls == [ToolCall("add", {"a": 1, "b": "2"}), ToolCall("add", {"a": "x"})]
     assert parsed.text == "I add."
+    said = form.parse("<think>[[call no]]</think>I say. [[call say a=<think>so</think>]]")
+    assert (said.calls, said.text) == ([ToolCall("say", {"a": "<think>so</think>"})], "I say.")
+    late = form.parse("I add. <think>or [[call no a=1]]</think> [[call add a=1]]")
+    assert (late.calls, late.text) == ([ToolCall("add", {"a": 1})], "I add.")
     assert form.render_call(parsed.calls[0]) == "[[call add a=1;b=2;]]"
     assert tokenizer.template.agrees_with(form)
     assert "<tool_call>" not in form.system_prompt([WIKI], "Answer.")
