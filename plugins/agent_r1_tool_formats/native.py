@@ -82,22 +82,24 @@ class Native(Hermes):
         return parse(without_thinking(said), prefix="", tools=self._schemas)
 
     def render_call(self, call: ToolCall) -> str:
-        """The call as the chat template writes it.
+        """The call as the chat template writes it, even where the response template reads another call in it.
 
         Raises:
-            ModelError: it writes none that the response template reads.
+            ModelError: the response template reads no call at all that the chat template writes.
         """
         if self._tokenizer is None:
             return super().render_call(call)
-        written = self._within(
-            lambda: next((one for one in self._written(call) if call in self.parse(one).calls), None)
-        )
-        if written is None:
+        written = self._within(lambda: list(self._written(call)))
+        exact = next((one for one in written if call in self.parse(one).calls), None)
+        if exact is not None:
+            return exact
+        shown = next((one for one in written if call.name in one), None)
+        if shown is None or not self._tokenizer.template.agrees_with(self):
             raise ModelError(
                 f"the response template of {self._tokenizer.name} does not read the calls that its chat template "
                 "writes; choose the tool format hermes"
             )
-        return written
+        return shown
 
     def _written(self, call: ToolCall) -> Iterator[str]:
         """Renderings: some templates want the arguments as an object, some as its text, some no text beside calls."""

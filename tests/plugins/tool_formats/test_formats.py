@@ -159,6 +159,8 @@ def test_a_models_own_calls_are_written_and_read():
     assert (late.calls, late.text) == ([ToolCall("add", {"a": 1})], "I add.")
     assert form.render_call(parsed.calls[0]) == "[[call add a=1;b=2;]]"
     assert tokenizer.template.agrees_with(form)
+    odd = form.render_call(ToolCall("say", {"a": "]] to"}))
+    assert odd.startswith("[[call say a=]]"), "a call that is read otherwise costs whoever compares, not the run"
     assert "<tool_call>" not in form.system_prompt([WIKI], "Answer.")
 
 
