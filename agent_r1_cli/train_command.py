@@ -99,14 +99,21 @@ def _show(resolved: ResolvedConfig) -> None:
 
 def _about_model(resolved: ResolvedConfig) -> list[str]:
     """What training would say of the model, where that is on this machine: why it refuses it, what it hardly does."""
+    from agent_r1_core.assembly.model_size import ModelSize
     from agent_r1_core.assembly.model_source import find_local_model, too_few_positions
 
-    name = resolved.config.model.name
+    name, lora = resolved.config.model.name, resolved.config.model.lora
     source = find_local_model(name)
     if source is None:
         return []
     problem = too_few_positions(name, source.folder, resolved.config.env.config.max_tokens)
-    return [*([f"training will refuse this: {problem}"] if problem else []), *source.unknown_tools(resolved)]
+    size = ModelSize.of_folder(source.folder) if lora is not None else None
+    strange = size.unknown_targets(lora) if size is not None and lora is not None else []
+    return [
+        *([f"training will refuse this: {problem}"] if problem else []),
+        *(f"model.lora.target_modules names {one!r}, which no matrix in {source.folder} is called" for one in strange),
+        *source.unknown_tools(resolved),
+    ]
 
 
 def _finish(run: Run, resolved: ResolvedConfig) -> None:

@@ -4,7 +4,7 @@ Bytes, where N parameters are shared by L ranks, W is the width of a number in f
 root are the parameters of the largest layer and of all that is outside the layers:
 
     weights, gradients, two AdamW moments   16 N / L, twice with a critic        float32
-        with LoRA                           (4 N + 16 rank sides) / L            sides of all layers' matrices
+        with LoRA                           (4 N + 16 rank sides) / L            sides of the adapted matrices
     reference                               4 N / L                              N of a named one, with LoRA that alone
     with `cpu_offload` all of these         in main memory                       and L = 1 is like L > 1
     L > 1: gathered while computing         2 W layer + 4 root                   a layer, the next; all networks' roots
@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agent_r1_core.assembly.model_size import ModelSize
 from agent_r1_core.assembly.model_source import find_local_model
-from agent_r1_core.contracts.training import Recomputation
+from agent_r1_core.contracts.training import LoraSettings, Recomputation
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
@@ -73,21 +73,20 @@ class LearnerLoad:
     critic: bool = False
     reference: int = 0
     """Parameters of the role `reference` where it has weights of its own."""
-    rank: int | None = None
-    """`model.lora.rank`: of adapters of every matrix, an upper bound where `target_modules` names some; None: the
-    policy learns in full."""
+    lora: LoraSettings | None = None
+    """`model.lora`; None: the policy learns in full."""
     offload: bool = False
     """`training.cpu_offload`."""
 
     @property
     def handed(self) -> float:
         """Bytes of the weights that one process makes for its engine: merged ones, where there are adapters."""
-        return 0.0 if self.rank is None else float(_FLOAT32 * self.size.parameters)
+        return 0.0 if self.lora is None else float(_FLOAT32 * self.size.parameters)
 
     def uses(self) -> list[Use]:
         """What one rank's device holds at the peak of an update."""
-        size, lora = self.size, self.rank is not None
-        head = (self.width if lora else _FLOAT32 + self.width) * size.head
+        size = self.size
+        head = (self.width if self.lora else _FLOAT32 + self.width) * size.head
         chunk = min(_LOGITS[self.width], self.tokens * size.head // size.hidden)
         return [
             *([] if self.offload else self._state()),
@@ -107,10 +106,10 @@ class LearnerLoad:
     def _state(self) -> list[Use]:
         """What the ranks share; the gradients go with the optimiser's step."""
         size, shared = self.size, f", a share of 1/{self.ranks}" if self.ranks > 1 else ""
-        policy = size.parameters if self.rank is None else self.rank * size.sides
+        policy = size.parameters if self.lora is None else self.lora.rank * size.sides(self.lora)
         trained = policy + (size.parameters if self.critic else 0)
-        frozen = self.reference + (0 if self.rank is None else size.parameters)
-        whose = "the reference's" if self.rank is None else "the frozen model's"
+        frozen = self.reference + (0 if self.lora is None else size.parameters)
+        whose = "the reference's" if self.lora is None else "the frozen model's"
         state, kept = 4 * _FLOAT32 * trained / self.ranks, _FLOAT32 * frozen / self.ranks
         learns = f"weights, gradients and optimiser of {trained / 1e6:.1f} M trained parameters{shared}"
         return [Use(learns, state, state * 3 / 4), Use(f"{whose} {frozen / 1e6:.1f} M weights{shared}", kept, kept)]
@@ -275,7 +274,8 @@ def memory_plan(resolved: ResolvedConfig, size: ModelSize, frozen: Sequence[Mode
     workers = max(distributed.rollout_workers, 1)
     algorithm = resolved.make("algorithm", config.algorithm)
     roles, teacher = algorithm.roles(), algorithm.reference_model()
-    own = size if config.model.lora is None else None
+    lora = config.model.lora
+    own = size if lora is None else None
     reference = own if teacher is None else ModelSize.of_model(teacher)
     width = 2 if config.model.dtype == "bfloat16" else 4
     engine, played = config.engine.config, config.training.tasks_per_step * config.training.samples_per_task
@@ -288,7 +288,7 @@ def memory_plan(resolved: ResolvedConfig, size: ModelSize, frozen: Sequence[Mode
         recompute=config.model.gradient_checkpointing,
         critic="critic" in roles,
         reference=reference.parameters if reference and "reference" in roles else 0,
-        rank=None if config.model.lora is None else config.model.lora.rank,
+        lora=lora,
         offload=config.training.cpu_offload,
     )
     worker = RolloutLoad(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
 from agent_r1_core.assembly.model_source import find_local_model, model_shape, open_weights
+from agent_r1_core.contracts.training import LoraSettings
 
 _LAYER_NAME = re.compile(r"^.*?\.\d+\.")
 """How the names of a layer's tensors begin: `model.layers.7.`."""
@@ -27,8 +28,8 @@ class ModelSize:
     """Outside the layers: embeddings, the last norm, the head."""
     head: int
     """Of the head, also if it shares them with the embeddings."""
-    sides: int
-    """Rows and columns of all layers' matrices, added up: a LoRA adapter of every one has rank times as many."""
+    matrices: Mapping[str, int]
+    """Rows and columns, added up, of each matrix by the name of its layer: a LoRA adapter has rank times as many."""
     layers: int
     hidden: int
     intermediate: int
@@ -56,12 +57,13 @@ class ModelSize:
         """
         shape = model_shape(folder)
         wanted = ("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size")
-        parts, sides = Counter[str](), 0
+        parts, matrices = Counter[str](), dict[str, int]()
         for file in sorted(folder.glob("*.safetensors")):
             for name, lengths in _tensors(file):
                 layer = _LAYER_NAME.match(name)
                 parts[layer.group() if layer else ""] += prod(lengths)
-                sides += sum(lengths) if layer and len(lengths) == 2 else 0
+                if len(lengths) == 2:
+                    matrices[name.removesuffix(".weight")] = sum(lengths)
         if not parts or not all(isinstance(shape.get(key), int) for key in wanted):
             return None
         layers, hidden, heads, vocabulary = (int(shape[key]) for key in wanted)
@@ -70,7 +72,7 @@ class ModelSize:
             layer=max((count for name, count in parts.items() if name), default=0),
             root=parts[""],
             head=vocabulary * hidden,
-            sides=sides,
+            matrices=matrices,
             layers=layers,
             hidden=hidden,
             intermediate=int(shape.get("intermediate_size") or 4 * hidden),
@@ -78,6 +80,16 @@ class ModelSize:
             kv_heads=int(shape.get("num_key_value_heads") or heads),
             head_size=int(shape.get("head_dim") or hidden // heads),
         )
+
+    def sides(self, lora: LoraSettings) -> int:
+        """Rows and columns of the matrices that get adapters, added up."""
+        chosen = lora.targets_of if lora.target_modules else _LAYER_NAME.match
+        return sum(sides for name, sides in self.matrices.items() if chosen(name))
+
+    def unknown_targets(self, lora: LoraSettings) -> list[str]:
+        """Those of `model.lora.target_modules` that are the name of no matrix."""
+        known = {target for name in self.matrices for target in lora.targets_of(name)}
+        return [target for target in lora.target_modules if target not in known]
 
     @property
     def kv_width(self) -> int:

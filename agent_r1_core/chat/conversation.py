@@ -88,6 +88,8 @@ class Conversation:
         self.repeated = Markup()
         """The last action as the content of a message that repeats it, with the thought that the generation prompt
         opened; the control tokens that the policy sampled are its markup."""
+        self.opened = ""
+        """The `<think>` that ended the last action's prompt, white space included; empty if there was none."""
         self._undo: list[tuple[_Place, int, int]] = []
         """Where the conversation was before each observation, and of its segment the number and the ids then."""
 
@@ -185,7 +187,8 @@ class Conversation:
         sampled = control.sampled(spoken, text, self._tokenizer.decode)
         content = control.protect(sampled)
         before, self.spoken = at.prefixes[0], content
-        repeatable = self._repeatable(before, content)
+        self.opened = opened_thought(before)
+        repeatable = self._repeatable(content)
         self.repeated = sampled if repeatable == content else control.marked(repeatable)
         repeated: Message = {"role": "assistant", "content": repeatable}
         said: Message = {"role": "assistant", "content": text}
@@ -216,10 +219,10 @@ class Conversation:
         """
         return self._append(self._at, messages, limit, new_context, continues, may_open=new_context and continues)
 
-    def _repeatable(self, before: str, content: str) -> str:
+    def _repeatable(self, content: str) -> str:
         """An action as a message that the template writes again as it was: with the thought that the generation prompt
         opened, and without the channel that the template names itself."""
-        opening, said = self._tokenizer.opening, opened_thought(before) + content
+        opening, said = self._tokenizer.opening, self.opened + content
         return said.rpartition(opening)[2] if opening else said
 
     def _append(

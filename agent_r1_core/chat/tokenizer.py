@@ -43,9 +43,13 @@ class ChatTokenizer:
         own = self.eos_ids[0] if raw.eos_token_id is None else int(raw.eos_token_id)
         self.end_id: int = min(closing, default=own)
         """Closes an action that nobody sampled, as the template closes an assistant's message."""
-        self.opening: str = self._opening()
-        """Ends what a policy samples before its message, as a channel's name, where the template, too, writes that
-        before a message that it repeats; else empty."""
+        opening = self.encode(self.template.opening_text())
+        marks = [place for place, index in enumerate(opening) if index in self._special_ids]
+        self.opening_ids = opening if marks else []
+        """What a policy samples before its message, as a channel's name, where the template, too, writes that before a
+        message that it repeats; else empty."""
+        self.opening: str = self.decode(opening[marks[-1] :]) if marks else ""
+        """The end of that."""
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> ChatTokenizer:
@@ -112,11 +116,6 @@ class ChatTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids, special tokens included."""
         return str(self.raw.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
-
-    def _opening(self) -> str:
-        ids = self.encode(self.template.opening_text())
-        places = [place for place, index in enumerate(ids) if index in self._special_ids]
-        return self.decode(ids[places[-1] :]) if places else ""
 
     @cached_property
     def _special_ids(self) -> set[int]:

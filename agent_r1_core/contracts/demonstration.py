@@ -43,7 +43,8 @@ def demonstrated_actions(messages: Iterable[Mapping[str, Any]]) -> list[Demonstr
         try:
             role, text = message["role"], text_of(message)
             if role == "assistant":
-                actions.append(DemonstratedAction(text, _calls(message)))
+                calls = _calls(message)
+                actions.append(DemonstratedAction(_with_thought(message, text, bool(calls)), calls))
             elif not actions:
                 raise ValueError(f"comes from the {role}, and a demonstration begins with an assistant message")
             else:
@@ -71,6 +72,19 @@ def text_of(message: Mapping[str, Any]) -> str:
     if len(known) < len(texts):
         raise ValueError("has a content that is no text; write a text, null, or a list of parts of type text")
     return encodable("".join(known))
+
+
+def _with_thought(message: Mapping[str, Any], text: str, calls: bool) -> str:
+    """The text of an action behind the thought that the message has in a field of its own, as Qwen3 writes both."""
+    thought = message.get("reasoning_content") or message.get("reasoning")
+    if thought is None or thought == "":
+        return text
+    if not isinstance(thought, str):
+        raise ValueError("has a reasoning_content that is no text; write a text, or leave it out")
+    if "</think>" in text:
+        raise ValueError("has a thought in its content and one in reasoning_content; leave one of them out")
+    between = "\n" if calls and not text else "\n\n"  # another line break comes before a call
+    return f"<think>\n{encodable(thought).strip()}\n</think>{between}{text.lstrip()}"
 
 
 def _calls(message: Mapping[str, Any]) -> list[ToolCall]:

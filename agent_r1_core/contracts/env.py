@@ -99,8 +99,15 @@ class Action:
     """Nats, one per id."""
     prompt_tokens: int = 0
     """Ids that the policy read."""
+    opened: str = ""
+    """The `<think>` that ends the prompt where the template opens a thought, with the white space behind it."""
     abandoned: bool = False
     """Nothing was generated, since `ToolEnv.abandoned` returned."""
+
+    @property
+    def whole(self) -> str:
+        """The text with the thought that the prompt opened; what is to be read without thoughts is read from here."""
+        return self.opened + self.text
 
 
 @dataclass(frozen=True)

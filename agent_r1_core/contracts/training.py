@@ -35,6 +35,10 @@ class LoraSettings(Section):
     target_modules: tuple[str, ...] = ()
     """Names of the layers that get adapters; empty: every linear layer but the head."""
 
+    def targets_of(self, module: str) -> list[str]:
+        """Those of `target_modules` that this module of a model is: its whole name, or the end of it."""
+        return [target for target in self.target_modules if f".{module}".endswith(f".{target}")]
+
 
 class CurriculumConfig(Section):
     """Draw less of what teaches nothing: groups whose returns are all equal, of tasks that the policy always or never

@@ -259,7 +259,8 @@ def _with_gradient(embeddings: Tensor, compute: Callable[[], Tensor]) -> tuple[T
 
 def _tried(module: PreTrainedModel) -> Tree:
     """A small tree with two sequences that begin alike."""
-    vocabulary = int(module.get_input_embeddings().num_embeddings)  # type: ignore[arg-type]
+    embeddings: Any = module.get_input_embeddings()  # which an adapter may wrap
+    vocabulary = int(embeddings.weight.shape[0])
     ids = ((torch.arange(12) * 7 + 3) % vocabulary).tolist()
     forest = PrefixForest()
     for sequence in (ids[:7], ids[:4] + ids[9:], ids[7:]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,12 +23,14 @@ def add_lora(model: PreTrainedModel, options: LoraSettings, seed: int) -> Any:
     """Wrap a model so that only new low-rank adapters learn; they begin as the identity, drawn by `seed`.
 
     Raises:
-        ModelError: peft is not installed, or the model has none of the target modules.
+        ModelError: peft is not installed, or a target module is not in the model, cannot have an adapter, or shares its
+            weights with another one, as a head with the embeddings.
     """
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
         raise ModelError('model.lora needs peft, which is not installed; run: pip install "agent-r1[lora]"') from error
+    _check_targets(model, options)
     config = LoraConfig(
         r=options.rank,
         lora_alpha=options.alpha,  # type: ignore[arg-type]
@@ -44,6 +47,25 @@ def add_lora(model: PreTrainedModel, options: LoraSettings, seed: int) -> Any:
             f"model.lora.target_modules {list(options.target_modules)} do not fit {type(model).__name__} ({error}); "
             "name linear layers of it, or leave the list empty for all of them"
         ) from error
+
+
+def _check_targets(model: PreTrainedModel, options: LoraSettings) -> None:
+    """Refuse what peft takes without a word: a name of nothing, and weights that another module has, too."""
+    modules = dict(model.named_modules())
+    owners = Counter(id(one) for module in modules.values() for one in module.parameters(recurse=False))
+    found = {target: name for name in modules for target in options.targets_of(name)}
+    for target in options.target_modules:
+        if target not in found:
+            linear = {name.rpartition(".")[2]: None for name, one in modules.items() if isinstance(one, nn.Linear)}
+            raise ModelError(
+                f"model.lora.target_modules names {target!r}, which no layer of {type(model).__name__} is called; its "
+                f"linear layers are {', '.join(linear)}; leave the list empty for all but the head"
+            )
+        if any(owners[id(one)] > 1 for one in modules[found[target]].parameters(recurse=False)):
+            raise ModelError(
+                f"model.lora.target_modules names {target!r}, whose weights {type(model).__name__} shares between "
+                "embeddings and head, so that no adapter can change one of them alone; leave it out"
+            )
 
 
 @dataclass

@@ -16,11 +16,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core.chat.text import opened_thought
 from agent_r1_core.contracts.demonstration import DemonstratedAction, demonstrated_actions
 from agent_r1_core.contracts.engine import Generation, Request, context_digest
 from agent_r1_core.contracts.tool_format import ToolCall, ToolFormat, ToolResult
 from agent_r1_core.errors import EpisodeError
 from agent_r1_core.trajectory import EndStatus, Message, ObservationSource, Task, Trajectory, Turn
+
+_TAIL = 32
+"""Ids at the end of a prompt that hold a thought which it opens."""
 
 
 class BadDemonstration(EpisodeError):
@@ -87,8 +91,7 @@ class Demonstration:
                 "episode, by an answer as the environment wants it"
             )
         action, self._done = self._actions[self._done], self._done + 1
-        text = self._text(action)
-        ids = self._ids(text, request)
+        ids = self._ids(self._behind_prompt(self._text(action), request), request)
         if len(ids) > request.sampling.max_new_tokens:
             raise BadDemonstration(
                 f"{self._where} has {len(ids)} tokens, and there is room for {request.sampling.max_new_tokens}; raise "
@@ -130,8 +133,23 @@ class Demonstration:
         self._answers = action.answers
         return text
 
+    def _behind_prompt(self, text: str, request: Request) -> str:
+        """The text as a policy goes on where the template opened a thought."""
+        opened = opened_thought(self._tokenizer.decode(request.ids[-_TAIL:]))
+        if not opened or "</think>" in text.partition("<think>")[0]:
+            return text
+        if not text.startswith("<think>"):
+            raise BadDemonstration(
+                f"{self._where} begins without a thought, and the model's template opens one; let its text begin with "
+                "<think>...</think>, which may be empty"
+            )
+        return text.removeprefix("<think>").removeprefix(opened.removeprefix("<think>"))
+
     def _ids(self, text: str, request: Request) -> list[int]:
-        """The ids of a text and what ends its turn, where no stop string does."""
+        """The ids of a text, behind what the template writes before a message, and what ends its turn, where no stop
+        string does."""
+        opening = self._tokenizer.opening_ids
+        text = text.removeprefix(self._tokenizer.decode(opening))
         ids = self._tokenizer.encode_action(text)
         if self._tokenizer.decode(ids) != text or any(token in request.stop_ids for token in ids):
             raise BadDemonstration(f"{self._where} is another text once it is encoded; write it in plain characters")
@@ -141,7 +159,7 @@ class Demonstration:
                 f"{self._where} goes on after {text[: min(ends)][-20:]!r}, where the run's tool format ends an action; "
                 "end it there"
             )
-        return ids if ends else [*ids, self._tokenizer.end_id]
+        return [*opening, *ids, *([] if ends else [self._tokenizer.end_id])]
 
 
 def conversation_of(trajectory: Trajectory, tool_format: ToolFormat | None, name: str) -> dict[str, Any]:

@@ -293,6 +293,7 @@ class Episode:
             cut=generation.finish == "length",
             protected=self._player.conversation.spoken,
             repeated=self._player.conversation.repeated,
+            opened=self._player.conversation.opened,
             logprobs=generation.logprobs,
             prompt_tokens=len(request.ids),
         )

@@ -152,7 +152,7 @@ class Countdown(ToolEnv):
     def step(self, action: Action) -> Step:
         """Judge an expression; one that cannot be read counts as a try, too."""
         self._tries += 1
-        answers, _ = split_tagged(without_thinking(action.text), "answer")
+        answers, _ = split_tagged(without_thinking(action.whole), "answer")
         answer, error, value = None, CUT if action.cut else NONE, None
         if answers:
             answer, error = answers[-1].strip(), ""

@@ -93,6 +93,7 @@ class Served:
             cut=generation.finish == "length",
             protected=conversation.spoken,
             repeated=conversation.repeated,
+            opened=conversation.opened,
             logprobs=generation.logprobs,
             prompt_tokens=len(context),
         )

@@ -53,8 +53,9 @@ def reply_of(
     thinking: Thinking,
 ) -> Reply:
     """An action as the reply to a request. Calls are read only where it has tools; malformed ones stay text."""
-    whole = action.protected or action.text
-    stops = [(whole.find(one), one) for one in request.stop if one in whole]
+    opened = "" if thinking == "text" else action.opened
+    whole = opened + (action.protected or action.text)
+    stops = [(start, one) for one in request.stop if (start := whole.find(one, len(opened))) >= 0]
     stop, stopped_by = min(stops, default=(len(whole), None))
     thought, said = _split(whole, thinking)
     calls: list[ToolCall] = []

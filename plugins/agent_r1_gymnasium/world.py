@@ -49,7 +49,7 @@ class Moves:
 def read_moves(action: Action, legal: Collection[str], most: int) -> Moves:
     """The named actions in the last `<answer>`, at most `most` of them; what follows an illegal one is not taken,
     since it was meant for another state. Case and outer spaces do not count."""
-    answers, _ = split_tagged(without_thinking(action.text), "answer")
+    answers, _ = split_tagged(without_thinking(action.whole), "answer")
     said = [name.strip().lower() for name in _BETWEEN.split(answers[-1])] if answers else []
     said = [name for name in said if name]
     if not said:

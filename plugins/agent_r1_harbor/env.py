@@ -132,7 +132,7 @@ class Harbor(ToolEnv):
     def step(self, action: Action) -> Step:
         """Run the action's commands one after the other, or grade."""
         self._turns += 1
-        parsed, begun = self._format().parse(action.text), time.perf_counter()
+        parsed, begun = self._format().parse(action.whole), time.perf_counter()
         errors = [*parsed.errors, *([_CUT] if action.cut and not (parsed.calls or parsed.errors) else [])]
         done = not parsed.calls and not errors
         results = [self._run(call) for call in parsed.calls]

@@ -158,11 +158,11 @@ class OpenEnv(ToolEnv):
     def _read(self, action: Action) -> tuple[dict[str, Any] | None, str]:
         """The fields of the action; or None, and why."""
         if self.config.text:
-            answers, _ = split_tagged(without_thinking(action.text), "answer")
+            answers, _ = split_tagged(without_thinking(action.whole), "answer")
             cut = "the reply was cut off before an action; be shorter"
             none = Markup("no action; write it between <answer> and </answer>")
             return ({self.config.text: answers[-1].strip()}, "") if answers else (None, cut if action.cut else none)
-        parsed = self._format().parse(action.text)
+        parsed = self._format().parse(action.whole)
         if parsed.errors:
             return None, parsed.errors[0]
         if len(parsed.calls) != 1 or parsed.calls[0].name != ACT:

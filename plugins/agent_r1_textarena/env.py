@@ -163,7 +163,7 @@ class TextArena(ToolEnv):
     def step(self, action: Action) -> Step:
         """Act, and let scripts act until somebody else is next."""
         game, seat = self._played, self._seat
-        self._acted, illegal = True, game.act(without_thinking(action.text))
+        self._acted, illegal = True, game.act(without_thinking(action.whole))
         errors = ["the game calls the action invalid"] if illegal else []
         penalty = self.config.illegal_penalty * illegal
         observation = None if game.over else self._next()

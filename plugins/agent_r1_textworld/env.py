@@ -139,7 +139,7 @@ class TextWorld(ToolEnv):
 
     def step(self, action: Action) -> Step:
         """Give the game the command between the last `<answer>` tags."""
-        answers, _ = split_tagged(without_thinking(action.text), "answer")
+        answers, _ = split_tagged(without_thinking(action.whole), "answer")
         command = " ".join(answers[-1].split()) if answers else ""
         if not _READABLE.fullmatch(command) or _OF_FILES.search(command):
             error = _UNREADABLE if command else _CUT if action.cut else _NONE

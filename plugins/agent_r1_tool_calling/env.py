@@ -131,8 +131,8 @@ class ToolCalling(ToolEnv):
 
     async def step(self, action: Action) -> Step:
         """Run the action's calls, end with its answer, or say what was wrong with it."""
-        parsed = self._format().parse(action.text)
-        said = parsed.text if parsed.calls and parsed.text is not None else action.text
+        parsed = self._format().parse(action.whole)
+        said = parsed.text if parsed.calls and parsed.text is not None else action.whole
         answer = None if self.config.answer == "plain" and action.cut else find_answer(said, self.config.answer)
         if not parsed.calls and not parsed.errors:
             if answer is not None:

@@ -114,6 +114,9 @@ SHAPES = {
     "renames-a-channel": Shape(CHANNELS, AS_USER, "<|channel|>commentary<|message|>", segments=(0, 1, 2)),
 }
 
+SHOWN = {"": "", "Hm.\n</think>\n": "<think>\nHm.\n</think>\n", "<|channel|>final<|message|>": ""}
+"""What a file of demonstrations, which knows no family of models, has in place of a policy's beginning."""
+
 
 @tool
 def lookup(name: str) -> str:
@@ -152,3 +155,21 @@ def test_an_episode_of_two_calls(shape: Shape, tool_format: ToolFormat) -> None:
         assert read.count(shape.thought) == (0 if any(shape.segments) else 2), "kept or dropped, and never doubled"
     before = shape.results if hermes else "<|im_start|>user\n<information>"
     assert [read.count(text) for text in (*calls, f"{before}Found Ada.", f"{before}Found Bo.")] == [1, 1, 1, 1]
+    if shape.thought not in SHOWN:
+        return
+    said = [SHOWN[shape.thought] + said for said in (*calls, "<answer>Tavelo</answer>")]
+    messages = [{"role": "assistant", "content": text} for text in said]
+    result = Stage(ScriptedPolicy(["no"]), [lookup()], tokenizer=tokenizer, env=options, tool_format=tool_format).play(
+        [Task("q", "Where was Ada's child born?", ("Tavelo",), demonstration=messages)], demonstrations="tools"
+    )
+    (shown,) = result.groups[0].trajectories
+    assert [(one.ids, one.mask) for one in shown.segments] == [(each.ids, each.mask) for each in one.segments]
+
+
+def test_what_stands_in_a_thought_that_the_prompt_opened_and_nobody_closed_is_not_said() -> None:
+    tokenizer = ChatTokenizer(tiny_tokenizer(SHAPES["opens-thoughts"].template))
+    call = Hermes().render_call(ToolCall("lookup", {"name": "Ada"}))
+    script = [f"So {call}", "Maybe <answer>Vesano</answer>", "Hm.\n</think>\n<answer>Tavelo</answer>"]
+    stage = Stage(ScriptedPolicy(script, tokenizer), [lookup()], tokenizer=tokenizer, env={"max_tokens": 20_000})
+    (one,) = stage.play([Task("q", "Where was Ada's child born?", ("Tavelo",))]).groups[0].trajectories
+    assert (one.answer, [len(turn.calls) for turn in one.turns]) == ("Tavelo", [0, 0, 0])

@@ -25,7 +25,9 @@ from agent_r1_core.learning.lora import add_lora
 from agent_r1_core.learning.recomputation import recompute as choose_recomputation
 
 SHAPE = {"layers": 3, "hidden": 10, "intermediate": 30, "heads": 4, "kv_heads": 2, "head_size": 5}
-SIZE = ModelSize(parameters=1000, layer=200, root=400, head=300, sides=50, **SHAPE)
+SIZE = ModelSize(
+    parameters=1000, layer=200, root=400, head=300, matrices={"model.layers.0.a": 30, "model.layers.0.b": 20}, **SHAPE
+)
 LOGITS = 4 * 3 * 8 * 30
 """Of eight tokens."""
 
@@ -83,9 +85,11 @@ def test_one_process_holds_everything_whole():
 
 def test_adapters_learn_above_a_frozen_model(model, size):
     pytest.importorskip("peft")
-    adapted = add_lora(copy.deepcopy(model), LoraSettings(rank=3), seed=0)
-    assert 3 * size.sides == sum(one.numel() for one in adapted.parameters() if one.requires_grad)
-    found = by_name(LearnerLoad(SIZE, tokens=8, rank=4, critic=True, ranks=2))
+    for lora in (LoraSettings(rank=3), LoraSettings(rank=3, target_modules=("q_proj", "mlp.down_proj"))):
+        adapted = add_lora(copy.deepcopy(model), lora, seed=0)
+        assert 3 * size.sides(lora) == sum(one.numel() for one in adapted.parameters() if one.requires_grad)
+    assert size.unknown_targets(LoraSettings(target_modules=("q_proj", "foo"))) == ["foo"]
+    found = by_name(LearnerLoad(SIZE, tokens=8, lora=LoraSettings(rank=4), critic=True, ranks=2))
     assert found["weights, gradients"] == 16 * (4 * 50 + 1000) / 2
     assert found["the frozen"] == 4 * 1000 / 2
     assert found["logits in"] == LOGITS + 2 * 300
@@ -167,7 +171,9 @@ def test_the_gpus_of_a_worker_share_its_weights_and_heads_and_roles_on_one_devic
     assert memory.peak(learner, worker, turns=True) == total(learner)
     large = RolloutLoad(SIZE, 6, 10**7).uses()
     assert memory.peak(learner, large, turns=True) == 12_000 + 4_000 + total(large), "weights, moments, reference stay"
-    assert memory.peak(learner, large, turns=True, handed=LearnerLoad(SIZE, 8, rank=2).handed) == 20_000 + total(large)
+    assert memory.peak(
+        learner, large, turns=True, handed=LearnerLoad(SIZE, 8, lora=LoraSettings(rank=2)).handed
+    ) == 20_000 + total(large)
     assert LearnerLoad(SIZE, 8).handed == 0, "an engine in this process reads the policy's own weights"
 
 
@@ -221,7 +227,7 @@ def test_a_recipe_says_what_each_role_holds_and_deals_episodes_and_weights_to_it
     in_all = total([*plan.learner.uses(), *plan.worker.uses()]) / 2**30
     assert lines[-1] == f"memory: {in_all:8.2f} GiB  in total"
     lora = memory_plan(load_config("default", ["model.lora.rank=4", "algorithm.kl_coef=0.1"]), size)
-    assert lora.learner.rank == 4
+    assert lora.learner.lora == LoraSettings(rank=4)
     assert not lora.learner.reference, "the model below the adapters is the reference"
     keys = ["distributed.rollout_workers=3", "distributed.learner_workers=2"]
     plan = memory_plan(load_config("default", keys), size)

@@ -143,13 +143,30 @@ def test_adapters_begin_as_the_identity_learn_alone_merge_exactly_and_fit_their_
     again = Policy.load(folder, lora=LoraSettings(rank=4), seed=7)
     again.load_state_dict(policy.state_dict())
     torch.testing.assert_close(again.logprobs(packed, predicted(packed)).logprobs, moved, atol=0.0, rtol=0.0)
-    folder = tiny_model_folder(tmp_path / "model")
-    with pytest.raises(ModelError, match="target_modules"):
-        Policy.load(folder, lora=LoraSettings(target_modules=("no_such_layer",)))
     options = (LoraSettings(rank=4), LoraSettings(rank=2), None)
     for own, others in permutations(options, 2):
         with pytest.raises(ModelError, match="LoRA options"):
             Policy.load(folder, lora=own).load_state_dict(Policy.load(folder, lora=others).state_dict())
+
+
+def test_adapters_of_embeddings_and_head_merge_exactly_and_what_can_have_none_is_refused(tmp_path: Path) -> None:
+    tied, folder = tiny_model_folder(tmp_path / "tied"), tiny_model_folder(tmp_path / "model", tie=False)
+    packed = some_packed()
+    chosen = LoraSettings(rank=4, target_modules=("embed_tokens", "lm_head", "mlp.down_proj"))
+    policy = shifted(Policy.load(folder, lora=chosen), 0.05)
+    policy.save(tmp_path / "merged")
+    learnt, merged = (
+        one.logprobs(packed, predicted(packed)).logprobs for one in (policy, Policy.load(tmp_path / "merged"))
+    )
+    torch.testing.assert_close(merged, learnt, atol=1e-5, rtol=1e-5)
+    refusals = {"v_porj": "v_porj.*is called; its linear layers are q_proj.*empty", "lm_head": "shares.*leave it out"}
+    for name, sentence in (
+        *refusals.items(),
+        ("embed_tokens", "shares.*leave it out"),
+        ("input_layernorm", "do not fit"),
+    ):
+        with pytest.raises(ModelError, match=f"target_modules.*{sentence}"):
+            Policy.load(tied, lora=LoraSettings(target_modules=("q_proj", name)))
 
 
 def test_dropout_of_adapters_follows_from_the_seed_alone(tmp_path: Path) -> None:

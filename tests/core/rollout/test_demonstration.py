@@ -12,8 +12,10 @@ from agent_r1_tool_formats.search_tags import SearchTags
 from stage import BOTH_MODES, Stage
 
 from agent_r1_core import Task, ToolCall, ToolContext, demonstrated_actions, tool
+from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.rollout.demonstration import line_of, task_of
-from agent_r1_core.testing import ScriptedPolicy
+from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
+from agent_r1_core.testing.model import CHAT_TEMPLATE
 from agent_r1_core.trajectory import EndStatus, Trajectory
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "lookup", "arguments": '{"name": "Karimo"}'}}
@@ -87,6 +89,18 @@ def test_what_cannot_be_played_fails_once_with_a_sentence(demonstration, options
     assert NO_ENGINE.requests == []
 
 
+def test_behind_a_prompt_that_opens_a_thought_an_action_closes_one_or_is_refused():
+    template = CHAT_TEMPLATE.replace("|>assistant\\n'", "|>assistant\\n<think>\\n'")
+    tokenizer = ChatTokenizer(tiny_tokenizer(template))
+    refused = play(SHOWN, tokenizer=tokenizer)
+    assert "begins without a thought, and the model's template opens one; let its text begin with" in refused.reason
+    thoughts = [{**message, "reasoning": "Hm."} if message is not TOLD else TOLD for message in SHOWN]
+    played = play(thoughts, tokenizer=tokenizer)
+    assert [turn.text.partition("</think>")[0] for turn in played.turns] == ["Hm.\n"] * 2, played.reason
+    again = play([{"role": "assistant", "content": turn.text} for turn in played.turns], tokenizer=tokenizer)
+    assert again.segments[0].ids == played.segments[0].ids, "as an episode that a policy sampled is kept in a file"
+
+
 def test_texts_and_arguments_are_read_in_every_form_and_a_line_of_a_file_is_the_task_again():
     parts = [{"type": "text", "text": "I "}, {"type": "text", "text": "look."}]
     call = {"function": {"name": "lookup", "arguments": {"name": "Karimo"}}}
@@ -96,6 +110,9 @@ def test_texts_and_arguments_are_read_in_every_form_and_a_line_of_a_file_is_the_
     assert first.answers == ["It was Vesano then."]
     assert (second.text, second.calls, second.answers) == ("<answer>Tavelo</answer>", [], [])
     assert demonstrated_actions([{**ASKS, "content": None}])[0].text == ""
+    thoughts = [{**message, "reasoning_content": "Hm. "} for message in ({**ASKS, "content": None}, ANSWERS)]
+    texts = [action.text for action in demonstrated_actions(thoughts)]
+    assert texts == ["<think>\nHm.\n</think>\n", "<think>\nHm.\n</think>\n\n<answer>Tavelo</answer>"]
 
     about = {"id": "t", "answers": ["Tavelo"], "seed": 7, "metadata": {"day": date(2026, 1, 2), "odd": "\ud800"}}
     asked = {"role": "user", "content": "Where was Karimo born?"}
@@ -115,6 +132,11 @@ def calling(arguments: str) -> dict[str, Any]:
         ({"content": "hi"}, "message 2 is not of the chat format: it lacks 'role'"),
         ({"role": "assistant", "content": 3}, "message 2 has a content that is no text; write"),
         ({"role": "assistant", "tool_calls": [{"name": "x"}]}, "it lacks 'function'"),
+        ({**ANSWERS, "reasoning": ["Hm"]}, "message 2 has a reasoning_content that is no text"),
+        (
+            {**ANSWERS, "content": "<think></think>", "reasoning": "Hm"},
+            "has a thought in its content and one in",
+        ),
         (calling("{"), "message 2 calls f with arguments that are not JSON; write a JSON object"),
         (calling("[1]"), "message 2 calls f with arguments that are no JSON object; write one"),
     ],

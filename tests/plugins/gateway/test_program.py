@@ -639,6 +639,9 @@ def test_a_program_reads_nothing_from_its_stop_string_on(stop, read):
     request = ChatRequest("policy", (ChatMessage("user", "Hi"),), stop=stop)
     reply = reply_of(Action("<think>Thought</think>Hello.\n\nObserve"), request, None, str, "separate")
     assert (reply.thinking, reply.text, reply.stopped_by) == read
+    behind = Action("Thought</think>Hello.\n\nObserve", opened="<think>\n")
+    reply = reply_of(behind, request, None, str, "separate")
+    assert (reply.thinking, reply.text, reply.stopped_by) == read, "the template opened the thought"
 
 
 @pytest.mark.parametrize(("text", "tokens"), [("<think>I look.</think>Yes.", 6), ("<think>I", 2), ("Yes.", 0)])
