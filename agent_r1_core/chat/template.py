@@ -45,15 +45,30 @@ class ChatTemplate:
         self._name = name
         self._too_slow = False
         self._last_seconds = 0.0
+        self._problem = ""
+        """What the last probe failed with."""
         if not getattr(raw, "chat_template", None):
             raise ModelError(
                 f"{name} has no chat template; use an instruct model, or add chat_template.jinja to its folder"
             )
         talk: list[Message] = [{"role": "user", "content": _PROBE}, _ACTION, _USER]
-        if all(self._try(talk, tools).casefold().count(_PROBE.casefold()) != 2 for tools in ([], [_TOOL_SCHEMA])):
+        shown = [self._try(talk, tools).casefold() for tools in ([], [_TOOL_SCHEMA])]
+        if self._problem and not any(shown):
+            raise ModelError(
+                f"the chat template of {name} fails where user and assistant speak in turn ({self._problem}); mend the "
+                "template, or set model.name to another model"
+            )
+        if all(text.count(_PROBE.casefold()) != 2 for text in shown):
             raise ModelError(
                 f"the chat template of {name} does not show what user and assistant say in plain text, as some for "
                 "images; set model.name to a model for text, or put a chat_template.jinja for text into its folder"
+            )
+        asked, told = (self._try([_USER], generation_prompt=prompt) for prompt in (True, False))
+        said = self._try([_USER, _ACTION], generation_prompt=False).removeprefix(asked).partition(_PROBE)[0].strip()
+        if asked == told and said:
+            raise ModelError(
+                f"the chat template of {name} writes {said!r} before what an assistant says, but not where "
+                "add_generation_prompt asks for it; mend the template"
             )
 
     def render(
@@ -182,7 +197,8 @@ class ChatTemplate:
             return self._render(messages, list(schemas), generation_prompt)
         except ModelError:
             raise
-        except Exception:
+        except Exception as error:
+            self._problem = f"{type(error).__name__}: {first_line(error)}"
             return ""
 
 

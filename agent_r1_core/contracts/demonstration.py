@@ -43,8 +43,7 @@ def demonstrated_actions(messages: Iterable[Mapping[str, Any]]) -> list[Demonstr
         try:
             role, text = message["role"], text_of(message)
             if role == "assistant":
-                calls = _calls(message)
-                actions.append(DemonstratedAction(_with_thought(message, text, bool(calls)), calls))
+                actions.append(DemonstratedAction(_with_thought(message, text), _calls(message)))
             elif not actions:
                 raise ValueError(f"comes from the {role}, and a demonstration begins with an assistant message")
             else:
@@ -74,7 +73,7 @@ def text_of(message: Mapping[str, Any]) -> str:
     return encodable("".join(known))
 
 
-def _with_thought(message: Mapping[str, Any], text: str, calls: bool) -> str:
+def _with_thought(message: Mapping[str, Any], text: str) -> str:
     """The text of an action behind the thought that the message has in a field of its own, as Qwen3 writes both."""
     thought = message.get("reasoning_content") or message.get("reasoning")
     if thought is None or thought == "":
@@ -83,8 +82,7 @@ def _with_thought(message: Mapping[str, Any], text: str, calls: bool) -> str:
         raise ValueError("has a reasoning_content that is no text; write a text, or leave it out")
     if "</think>" in text:
         raise ValueError("has a thought in its content and one in reasoning_content; leave one of them out")
-    between = "\n" if calls and not text else "\n\n"  # another line break comes before a call
-    return f"<think>\n{encodable(thought).strip()}\n</think>{between}{text.lstrip()}"
+    return f"<think>\n{encodable(thought).strip()}\n</think>\n\n{text.lstrip()}"
 
 
 def _calls(message: Mapping[str, Any]) -> list[ToolCall]:

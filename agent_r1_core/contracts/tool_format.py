@@ -86,7 +86,8 @@ class ToolFormat(Component):
 
     def render_action(self, text: str, calls: Sequence[ToolCall]) -> str:
         """The text of an action that says `text` and makes these calls (for demonstrations)."""
-        return "\n".join(part for part in (text, *map(self.render_call, calls)) if part)
+        said = text.removesuffix("\n") if calls else text
+        return "\n".join(part for part in (said, *map(self.render_call, calls)) if part)
 
     def results(self, results: Sequence[ToolResult]) -> list[Message]:
         """The messages that show results to the model; tags that the format writes around a result are `Markup`."""

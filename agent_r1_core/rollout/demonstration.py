@@ -257,9 +257,10 @@ def _action(turn: Turn, tool_format: ToolFormat | None) -> dict[str, Any]:
     calls = [ToolCall(call.name, dict(call.arguments)) for call in turn.calls]
     if tool_format is not None and calls:
         written = tool_format.render_action("", calls)
-        text = turn.text.removesuffix(written).removesuffix("\n")
-        if tool_format.render_action(text, calls) == turn.text:
-            return {"role": "assistant", "content": text or None, "tool_calls": [_call(call) for call in calls]}
+        said = turn.text.removesuffix(written)
+        for text in (said.removesuffix("\n"), said):
+            if tool_format.render_action(text, calls) == turn.text:
+                return {"role": "assistant", "content": text or None, "tool_calls": [_call(call) for call in calls]}
     return {"role": "assistant", "content": turn.text}
 
 

@@ -27,7 +27,7 @@ def step_of(value: Any) -> Step:
     if not isinstance(value, Step):
         raise Unfit(f"returned {type(value).__name__}; return Step")
     plain = Plain()
-    terminated, truncated = bool(value.terminated), bool(value.truncated)
+    terminated, truncated = _flag(value.terminated, "terminated", plain), _flag(value.truncated, "truncated", plain)
     if terminated and truncated:
         raise Unfit("ended its episode as terminated and as truncated; set the one that is meant (LAW 5)")
     errors, others = plain.copy(value.errors), value.others
@@ -56,7 +56,7 @@ def step_of(value: Any) -> Step:
         errors=errors,
         tool_seconds=seconds,
         info=outcome.info,
-        withdrawn=bool(value.withdrawn),
+        withdrawn=_flag(value.withdrawn, "withdrawn", plain),
         others={player: _outcome(one, plain) for player, one in others.items()},
     )
 
@@ -130,6 +130,14 @@ def _record(call: CallRecord, plain: Plain) -> CallRecord:
     if not isinstance(name, str) or type(arguments) is not dict or seconds is None or not 0 <= seconds < math.inf:
         raise Unfit(f"gave a call {shown((name, arguments))}; name it with text, and give it a dictionary and seconds")
     return CallRecord(name, arguments, _text(error, "error of a call"), seconds)
+
+
+def _flag(given: Any, name: str, plain: Plain) -> bool:
+    """True or False, also as 1 and 0 or of numpy; a text such as "False" would be true."""
+    value = plain.copy(given)
+    if value not in (True, False):
+        raise Unfit(f"gave {shown(value)} as {name}; use True or False")
+    return bool(value)
 
 
 def _text(value: Any, name: str) -> str | None:

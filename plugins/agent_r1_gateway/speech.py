@@ -89,7 +89,8 @@ def _action(message: ChatMessage, form: ToolFormat | None) -> str:
     """An assistant's message that the policy did not say, such as an example, as a policy would write it."""
     said = message.text
     if message.thinking:
-        said = Markup("<think>\n") + message.thinking + Markup("\n</think>\n\n") + said
+        between = "\n\n" if said or not message.calls else "\n"  # another one comes before a call
+        said = Markup("<think>\n") + message.thinking + Markup(f"\n</think>{between}") + said
     if form is None or not message.calls:
         return said
     calls = [_written(call, form) for call in message.calls]

@@ -186,6 +186,7 @@ BAD_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
     "room of a request": (lambda: asking(RequestOptions(max_new_tokens=0)), "gave a request 0 new tokens; use a whole"),
     "number of a request": (lambda: asking(RequestOptions(number=1.5)), "gave a request the number 1.5; use a whole"),  # type: ignore[arg-type]
     "calls": (lambda: Step(SEEN, calls=[{"name": "search"}]), "use a list of CallRecord"),  # type: ignore[list-item]
+    "terminated": (lambda: Step(terminated="False"), "gave 'False' as terminated; use True or False"),  # type: ignore[arg-type]
     "success": (lambda: Step(success="yes"), "gave the success 'yes'; use True, False or None"),  # type: ignore[arg-type]
     "key": (lambda: Step(info={(1, 2): 3}), "a dictionary with the key (1, 2)"),  # type: ignore[dict-item]
     "endless messages": (lambda: Step(Observation(repeat({}))), "observed 'repeat({})', which is no list of chat"),  # type: ignore[arg-type]

@@ -91,6 +91,18 @@ def test_what_cannot_be_loaded_lacks_a_tokenizer_or_a_template_is_one_sentence(t
         ChatTokenizer(raw, name="base-model")
 
 
+def test_a_template_that_cannot_be_read_or_asks_for_no_action_says_so():
+    with pytest.raises(ModelError, match=r"speak in turn \(TemplateSyntaxError: .*\); mend the template"):
+        ChatTokenizer(tiny_tokenizer("{% for message in messages %}{{ message.content }"))
+    deaf = CHAT_TEMPLATE.replace("add_generation_prompt", "false")
+    with pytest.raises(
+        ModelError, match=r"writes '<\|im_start\|>assistant' before what an assistant says, but not where"
+    ):
+        ChatTokenizer(tiny_tokenizer(deaf))
+    mistral = "{% for message in messages %}{{ '[INST]' + message.content + '[/INST]' if message.role == 'user' "
+    ChatTokenizer(tiny_tokenizer(mistral + "else ' ' + message.content + '<|im_end|>' }}{% endfor %}"))
+
+
 LOOPS = "".join(f"{{% for {name} in range(99999) %}}" for name in "abc") + "x" + "{% endfor %}" * 3
 
 

@@ -112,7 +112,7 @@ def test_texts_and_arguments_are_read_in_every_form_and_a_line_of_a_file_is_the_
     assert demonstrated_actions([{**ASKS, "content": None}])[0].text == ""
     thoughts = [{**message, "reasoning_content": "Hm. "} for message in ({**ASKS, "content": None}, ANSWERS)]
     texts = [action.text for action in demonstrated_actions(thoughts)]
-    assert texts == ["<think>\nHm.\n</think>\n", "<think>\nHm.\n</think>\n\n<answer>Tavelo</answer>"]
+    assert texts == ["<think>\nHm.\n</think>\n\n", "<think>\nHm.\n</think>\n\n<answer>Tavelo</answer>"]
 
     about = {"id": "t", "answers": ["Tavelo"], "seed": 7, "metadata": {"day": date(2026, 1, 2), "odd": "\ud800"}}
     asked = {"role": "user", "content": "Where was Karimo born?"}
