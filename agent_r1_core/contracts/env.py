@@ -198,6 +198,9 @@ class ToolEnv(Component):
         """Begin the episode; the observation's messages open the conversation (system message included).
 
         It may raise anything: the episode is then `failed`, retried a few times and dropped (LAW 5).
+
+        Args:
+            task: whose prompt and metadata are the episode's own copies, which it may change.
         """
         raise TypeError(f"environment {type(self).__name__} defines no reset(task); add one")
 

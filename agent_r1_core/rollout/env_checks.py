@@ -22,6 +22,14 @@ def observation_of(value: Any) -> Observation:
     return _observation(value, Plain())
 
 
+def opening_of(value: Any) -> Observation:
+    """The observation that an episode begins with; raises Unfit where it shows nothing."""
+    observation = observation_of(value)
+    if not observation.messages:
+        raise Unfit("showed nothing; give the policy a message to begin with")
+    return observation
+
+
 def step_of(value: Any) -> Step:
     """A step as plain data; raises Unfit if it is none, or breaks its contract."""
     if not isinstance(value, Step):

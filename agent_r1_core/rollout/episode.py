@@ -303,6 +303,11 @@ class Episode:
         if step.withdrawn:
             self._player.sampled.pop(), self._player.trajectory.turns.pop()
             return await self._withdraw(step)
+        if (acted := self.observation.player) in step.others:
+            name = type(self.world.env).__name__
+            raise EpisodeError(
+                f"{name}.step() gave player {acted}, who acted, in others, too; its reward is the step's"
+            )
         trajectory = self._player.trajectory
         turn.reward = turn.rewards["env"] = step.reward
         turn.calls, turn.errors, turn.info = step.calls, step.errors, step.info

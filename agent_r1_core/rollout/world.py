@@ -7,6 +7,7 @@ methods run on the event loop, where one that blocks holds up every episode.
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import pickle
 import random
@@ -22,11 +23,11 @@ from agent_r1_core.contracts.markup import encodable
 from agent_r1_core.contracts.tool import ToolContext
 from agent_r1_core.contracts.tool_format import ToolCall, ToolFormat, ToolResult
 from agent_r1_core.errors import EpisodeError
-from agent_r1_core.rollout.env_checks import observation_of, step_of
+from agent_r1_core.rollout.env_checks import observation_of, opening_of, step_of
 from agent_r1_core.rollout.settings import RolloutSettings
 from agent_r1_core.seeds import derive_seed
 from agent_r1_core.tools.calling import as_it_is, await_within, call_within
-from agent_r1_core.tools.plain import Unfit, plain, shown
+from agent_r1_core.tools.plain import Unfit, is_plain, plain, shown
 from agent_r1_core.tools.threads import CallTimeout, ThreadPool
 from agent_r1_core.tools.tool_runner import ToolRunner
 from agent_r1_core.trajectory import Message, Task, Turn
@@ -156,9 +157,11 @@ class World:
         return await self._call("making the environment", make)
 
     async def reset(self, task: Task) -> Observation:
-        """Begin the episode; then ask for the environment's own stop strings, if it has any."""
-        env = self.env
-        observation: Observation = await self.call(env.reset, task, convert=observation_of)
+        """Begin the episode, with a copy of the task, since others have the same one; then ask for the environment's
+        own stop strings, if it has any."""
+        env, own = self.env, partial(_own, task)
+        copied = own() if is_plain(task.metadata) else await self._call(f"copying task {task.id}", own)
+        observation: Observation = await self.call(env.reset, copied, convert=opening_of)
         if type(env).stop_strings is not ToolEnv.stop_strings:
             self.stop_strings = await self.call(env.stop_strings, convert=_stop_strings)
         return observation
@@ -228,6 +231,11 @@ def recorded(messages: Sequence[Message]) -> list[Message]:
         cast(Message, {key: encodable(text) if isinstance(text, str) else text for key, text in message.items()})
         for message in messages
     ]
+
+
+def _own(task: Task) -> Task:
+    """The task with a prompt and metadata that may be changed."""
+    return replace(task, prompt=copy.deepcopy(task.prompt), metadata=copy.deepcopy(task.metadata))
 
 
 def _close_here(env: ToolEnv) -> None:

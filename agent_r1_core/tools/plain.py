@@ -105,7 +105,7 @@ class Plain:
             return bool(value)
         if issubclass(kind, Mapping):
             return {self._key(key): self.copy(value[key], inner) for key in value}
-        return self._text(str(value))
+        return self._text(value.decode("utf-8", "replace") if kind is bytes else str(value))
 
     def _text(self, value: str) -> str:
         text = str.__str__(value)

@@ -9,6 +9,7 @@ from algorithms import COMPARING, make
 from gradients import update_gradients
 from stage import Recorder, Stage, questions
 
+from agent_r1_core import Action, EnvConfig, Observation, Step, Task, ToolEnv
 from agent_r1_core.contracts.algorithm import Algorithm, AlgorithmConfig, GroupFilter
 from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.selection import kept_groups
@@ -152,3 +153,23 @@ def test_advantages_are_finite_for_any_rewards() -> None:
         batch.returns = batch.returns * 10.0 ** (seed - 5)
         for algorithm in COMPARING.values():
             assert torch.isfinite(algorithm.advantages(batch).advantages).all()
+
+
+class Shop(ToolEnv):
+    """Keeps its books in the task."""
+
+    def reset(self, task: Task) -> Observation:
+        self.stock = task.metadata["stock"]
+        self.stock.pop()
+        return Observation([{"role": "user", "content": f"There are {len(self.stock)}."}])
+
+    def step(self, action: Action) -> Step:
+        return Step(terminated=True, answer=str(len(self.stock)))
+
+
+def test_what_an_episode_does_to_its_task_no_other_meets() -> None:
+    for stock in (["apple", "pear"], [["apple"] * 3000] * 2):  # small, and too large for the event loop
+        task = Task("t", "Buy.", metadata={"stock": stock})
+        stage = Stage(ScriptedPolicy(["go"]), make_env=lambda services: Shop(EnvConfig(), services), tool_format=None)
+        answers = [one.answer for _ in range(2) for one in stage.play([task], samples=3).trajectories]
+        assert (answers, len(task.metadata["stock"])) == (["1"] * 6, 2)

@@ -15,7 +15,7 @@ from bad_tools import PATIENCE, RELEASE, SlowText, SlyText
 from stage import Stage, questions
 
 from agent_r1_core import Action, ContextStrategy, EnvConfig, Observation, RewardFn, Step, Task, ToolEnv
-from agent_r1_core.contracts.env import RequestOptions
+from agent_r1_core.contracts.env import Outcome, RequestOptions
 from agent_r1_core.contracts.token_numbers import TokenNumbers
 from agent_r1_core.rollout import RolloutResult, WeightedReward
 from agent_r1_core.runs.trajectory_row import row_of
@@ -187,6 +187,7 @@ BAD_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
     "number of a request": (lambda: asking(RequestOptions(number=1.5)), "gave a request the number 1.5; use a whole"),  # type: ignore[arg-type]
     "calls": (lambda: Step(SEEN, calls=[{"name": "search"}]), "use a list of CallRecord"),  # type: ignore[list-item]
     "terminated": (lambda: Step(terminated="False"), "gave 'False' as terminated; use True or False"),  # type: ignore[arg-type]
+    "others": (lambda: Step(SEEN, others={0: Outcome(1.0)}), "gave player 0, who acted, in others, too"),
     "success": (lambda: Step(success="yes"), "gave the success 'yes'; use True, False or None"),  # type: ignore[arg-type]
     "key": (lambda: Step(info={(1, 2): 3}), "a dictionary with the key (1, 2)"),  # type: ignore[dict-item]
     "endless messages": (lambda: Step(Observation(repeat({}))), "observed 'repeat({})', which is no list of chat"),  # type: ignore[arg-type]
@@ -219,13 +220,19 @@ def test_of_a_sly_class_the_stored_value_counts(made: type[World]) -> None:
     def bad() -> Step:
         text = SlyText("Go on.")
         messages = SlowList([SlyDict(role=SlyText("user"), content=text)])
-        info = SlyDict(note=Twice(), text=text, many=SlowList([True, 1.5]), huge=10**400)
+        info = SlyDict(note=Twice(), text=text, many=SlowList([True, 1.5]), huge=10**400, raw=b"caf\xc3\xa9")
         return Step(Observation(messages), info=info, calls=SlowList([CallRecord(text, SlyDict(x=1))]))
 
     (one,) = (group.trajectories[0] for group in play(bad, made).groups if group.task.id == "q0")
     first, second = one.turns
     assert second.observation == [{"role": "user", "content": "Go on."}]
-    assert first.info == {"note": "a note", "text": "Go on.", "many": [True, 1.5], "huge": str(10**400)}
+    assert first.info == {
+        "note": "a note",
+        "text": "Go on.",
+        "many": [True, 1.5],
+        "huge": str(10**400),
+        "raw": "caf\u00e9",
+    }
     assert first.calls == [CallRecord("Go on.", {"x": 1})]
     row = row_of(1, one, TokenNumbers({}))
     assert '"note": "a note"' in row["turns"]

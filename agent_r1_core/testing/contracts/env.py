@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any, ClassVar
 
 from agent_r1_core.contracts.env import Action, EnvServices, Step, ToolEnv
@@ -92,7 +93,7 @@ class ToolEnvContract(ComponentContract):
         first, second = self.make(), self.make()
 
         async def interleaved() -> list[Any]:
-            observations = [await settle(env.reset(self.task)) for env in (first, second)]
+            observations = [await settle(env.reset(deepcopy(self.task))) for env in (first, second)]
             steps = []
             for text in self.actions:
                 steps.append([await settle(env.step(Action(text))) for env in (first, second)])
@@ -121,7 +122,7 @@ async def _call(tools: dict[str, Tool], call: ToolCall, context: ToolContext) ->
 
 async def _play(env: ToolEnv, task: Task, actions: Sequence[str], cut: bool = False) -> list[Any]:
     """The first observation, then a step per action until the episode ends."""
-    record: list[Any] = [await settle(env.reset(task))]
+    record: list[Any] = [await settle(env.reset(deepcopy(task)))]
     try:
         for text in actions:
             record.append(await settle(env.step(Action(text, cut=cut))))
