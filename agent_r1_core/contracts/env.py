@@ -197,7 +197,8 @@ class ToolEnv(Component):
     def reset(self, task: Task) -> Observation | Awaitable[Observation]:
         """Begin the episode; the observation's messages open the conversation (system message included).
 
-        It may raise anything: the episode is then `failed`, retried a few times and dropped (LAW 5).
+        It may raise anything: the episode is then `failed`, retried a few times and dropped (LAW 5). ConfigError,
+        ModelError and PluginError alone end the run, since no retry helps against a mistake of the recipe.
 
         Args:
             task: whose prompt and metadata are the episode's own copies, which it may change.

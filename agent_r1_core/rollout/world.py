@@ -13,6 +13,7 @@ import pickle
 import random
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
@@ -205,8 +206,11 @@ class World:
 
     async def _call(self, name: str, function: Callable[[], Any], convert: Callable[[Any], Any] = as_it_is) -> Any:
         timeout = self._timeout
+        # The tools that an async method calls are watched themselves.
+        watched = name.endswith("()") and not inspect.iscoroutinefunction(function)
         try:
-            return await call_within(self._threads, function, timeout, self.lane, name.removesuffix("()"), convert)
+            with self._settings.tools.process.call(name) if watched else nullcontext():
+                return await call_within(self._threads, function, timeout, self.lane, name.removesuffix("()"), convert)
         except CallTimeout:
             if self._env is not None and self._env.overdue:
                 raise EpisodeError(

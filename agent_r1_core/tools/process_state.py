@@ -1,4 +1,4 @@
-"""SharedProcess: notices what tools change in the process that all share, puts it back, and says so once.
+"""SharedProcess: notices what tools and environments change in the process that all share, puts it back, says so once.
 
 What harms others at once is put back after every call, the rest once no call runs: a call may change it for its own
 time. Unseen are other descriptors, modules and builtins that a tool replaces, and what a call does after it was given
@@ -14,12 +14,13 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+_ADVICE = ": with isolation: process a tool has a process of its own"
 _LOG = logging.getLogger(__name__)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
@@ -123,8 +124,8 @@ class SharedProcess:
 
     def __init__(self) -> None:
         self._running = 0
-        self._tools: dict[str, None] = {}
-        """Tools that were called since nothing ran, in order."""
+        self._authors: dict[str, None] = {}
+        """What was called since nothing ran, in order: `tool search`, `Shop.step()`."""
         self._before: list[tuple[_State, Any]] = []
         """The process before the calls that run now."""
         self._on_loop = 0
@@ -133,33 +134,42 @@ class SharedProcess:
         self._umask = os.umask(0o077)  # it cannot be read without being set
         os.umask(self._umask)
 
-    def begin(self, tool: str) -> None:
+    @contextmanager
+    def call(self, author: str) -> Iterator[None]:
+        """Watch a call from `begin` to `end`."""
+        self.begin(author)
+        try:
+            yield
+        finally:
+            self.end()
+
+    def begin(self, author: str) -> None:
         if not self._running:
             self._before = [(state, state.read()) for state in _STATES]
             _copy_outputs()
-            self._tools.clear()
+            self._authors.clear()
         self._running += 1
-        self._tools[tool] = None
+        self._authors[author] = None
 
-    def returned(self, tool: str) -> None:
-        """A tool's code has returned; called in its thread, before anything else runs there."""
+    def returned(self, author: str) -> None:
+        """An author's code has returned; called in its thread, before anything else runs there."""
         for state, before in self._before:
             if before is not None and state.harmful(state.read(), before):
-                self._put_back(tool, state.name, partial(state.write, before))
-        self._put_outputs_back(tool, redirected=False)
+                self._put_back(author, state.name, partial(state.write, before))
+        self._put_outputs_back(author, redirected=False)
 
     def end(self) -> None:
         """A call has ended, or was given up."""
         self._running -= 1
         if self._running:
             return
-        tools = " or ".join(self._tools)
+        authors = " or ".join(self._authors)
         for state, before in self._before:
             if before is not None and state.changed(state.read(), before):
-                self._put_back(tools, state.name, partial(state.write, before))
-        self._put_outputs_back(tools, redirected=True)
+                self._put_back(authors, state.name, partial(state.write, before))
+        self._put_outputs_back(authors, redirected=True)
         if os.umask(self._umask) != self._umask:
-            self._tell(tools, "the umask")
+            self._tell(authors, "the umask")
 
     def begin_on_loop(self) -> None:
         """An async tool begins to run on the event loop: only code on the main thread can change signal handlers."""
@@ -167,39 +177,38 @@ class SharedProcess:
             self._handlers = tuple(signal.getsignal(number) for number in _SIGNALS)
         self._on_loop += 1
 
-    def end_on_loop(self, tool: str) -> None:
+    def end_on_loop(self, author: str) -> None:
         """An async tool has ended, or was given up."""
         self._on_loop -= 1
         if threading.current_thread() is not threading.main_thread():
             return
         for number, handler in zip(_SIGNALS, self._handlers, strict=True):
             if handler is not None and signal.getsignal(number) != handler:
-                self._put_back(tool, f"the handler of {number.name}", partial(signal.signal, number, handler))
+                self._put_back(author, f"the handler of {number.name}", partial(signal.signal, number, handler))
 
-    def _put_outputs_back(self, tools: str, *, redirected: bool) -> None:
+    def _put_outputs_back(self, authors: str, *, redirected: bool) -> None:
         """Open those that are closed, and those that lead elsewhere if `redirected`."""
         for descriptor, (copy, before) in _OUTPUTS.items():
             file = _file(descriptor)
             if (file is None or (redirected and file != before)) and _file(copy) == before:
                 with suppress(OSError):
                     os.dup2(copy, descriptor, inheritable=True)
-                    self._tell(tools, "the descriptors of standard output and standard error")
+                    self._tell(authors, "the descriptors of standard output and standard error")
 
-    def _put_back(self, tools: str, what: str, write: Callable[[], object]) -> None:
+    def _put_back(self, authors: str, what: str, write: Callable[[], object]) -> None:
         try:
             write()
         except RecursionError:
             pass  # too deep to lower the limit here: the end of the next call does
         except (OSError, ValueError) as error:
-            self._tell(tools, what, f"cannot be put back ({error})")
+            self._tell(authors, what, f"cannot be put back ({error})")
         else:
-            self._tell(tools, what)
+            self._tell(authors, what)
 
-    def _tell(self, tools: str, what: str, outcome: str = "was put back") -> None:
+    def _tell(self, authors: str, what: str, outcome: str = "was put back") -> None:
         if what not in self._told:
             self._told.add(what)
             _LOG.warning(
-                "tool %s changed %s, which everything in this process shares; it %s: "
-                "with isolation: process a tool has a process of its own",
-                *(tools, what, outcome),
+                "%s changed %s, which everything in this process shares; it %s%s",
+                *(authors, what, outcome, _ADVICE if "tool " in authors else ""),
             )

@@ -75,7 +75,8 @@ class ToolRunner:
             problem = "holds something for each episode, which isolation: process does not offer; leave it out"
             raise ConfigError(f"tool {name} {problem}")
         self._threads = ThreadPool(max_concurrency * CALLS_PER_EPISODE)
-        self._shared = SharedProcess()
+        self.process = SharedProcess()
+        """Watches what calls change here, those of environments too."""
         self._log: CallLog | None = None
         self._opened: list[Tool] = []
         self._members: dict[str, list[tuple[str, Tool]]] = {}
@@ -237,11 +238,8 @@ class ToolRunner:
     async def _call_here(self, tool: Tool, call: ToolCall, context: ToolContext, timeout: float) -> ToolResult:
         """Run a call in this process; raises CallTimeout where it does not end in time."""
         await self._threads.wait_for_room()
-        self._shared.begin(tool.name)
-        try:
+        with self.process.call(f"tool {tool.name}"):
             return await self._watched(tool, call, context, timeout)
-        finally:
-            self._shared.end()
 
     async def _watched(self, tool: Tool, call: ToolCall, context: ToolContext, timeout: float) -> ToolResult:
         deadline = math.inf
@@ -250,7 +248,7 @@ class ToolRunner:
             return 0 if self._log is None else self._log.begin(tool.name, context.episode, context.turn)
 
         def end(place: int) -> None:
-            self._shared.returned(tool.name)
+            self.process.returned(f"tool {tool.name}")
             if self._log is not None:
                 self._log.end(place)
 
@@ -268,7 +266,7 @@ class ToolRunner:
         if type(value) is ToolResult:
             return value
         place = begin()
-        self._shared.begin_on_loop()
+        self.process.begin_on_loop()
         try:
             finish = partial(result_of, tool, await await_within(value, deadline - time.monotonic()), context)
         except CallTimeout:
@@ -277,7 +275,7 @@ class ToolRunner:
             finish = partial(failure_of, tool, error, context)
         finally:
             end(place)
-            self._shared.end_on_loop(tool.name)
+            self.process.end_on_loop(f"tool {tool.name}")
         result: ToolResult = await in_thread(finish)
         return result
 

@@ -40,6 +40,13 @@ def grade(task: HarborTask, files: Mapping[str, File], open_place: Callable[[], 
         raise EpisodeError(f"the tests of task {task.folder.name} took longer than {task.verifier_seconds:g} seconds")
     reward = read_reward(written)
     if reward is None:
+        found = next((name for name in ("reward.json", "reward.txt") if name in written), None)
+        if found is not None:
+            text = f"{written[found].content[:100]!r} to {LOGS}/{found}, which is no reward"
+            raise EpisodeError(
+                f"the tests of task {task.folder.name} wrote {text}; write a finite number, or an object with one by "
+                "the name reward"
+            )
         said = outcome.text[-300:]
         raise EpisodeError(f"the tests of task {task.folder.name} wrote no reward to {LOGS}; they printed {said!r}")
     return reward

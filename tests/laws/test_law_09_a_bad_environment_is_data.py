@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -11,7 +12,17 @@ import bad_tools
 import pytest
 from bad_tools import PATIENCE, RELEASE, SlowText, stubborn
 from stage import BOTH_MODES, Stage, questions
-from test_law_09_values_become_plain import IMPATIENT, PATIENT, AsyncWorld, World, end, raising, sly_reward, why_dropped
+from test_law_09_values_become_plain import (
+    IMPATIENT,
+    PATIENT,
+    AsyncWorld,
+    World,
+    end,
+    play,
+    raising,
+    sly_reward,
+    why_dropped,
+)
 
 from agent_r1_core import DeclaredScore, Observation, ScoreFn, Step
 from agent_r1_core.errors import UnknownComponent
@@ -32,6 +43,21 @@ def test_text_that_no_file_can_hold_is_replaced_in_trajectories() -> None:
     stage = Stage(ScriptedPolicy(["Tavelo"]), make_env=lambda services: made(None, services, end))
     (one,) = stage.play(questions(1)).groups[0].trajectories
     assert {message["content"] for message in (*one.turns[0].observation, *one.closing)} == {"half ? a pair"}
+
+
+def test_an_opening_without_a_message_fails_its_own_episode() -> None:
+    steps = {"reset": lambda self, task: Observation([]) if task.id == "q0" else World.reset(self, task)}
+    assert "showed nothing; give the policy a message to begin with" in why_dropped(end, type("Mute", (World,), steps))
+
+
+def test_a_working_directory_that_a_step_changes_is_put_back_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The files of the run stand below the one that it began in."""
+    monkeypatch.chdir(tmp_path)
+    play(lambda: os.chdir("/") or end())
+    assert Path.cwd() == tmp_path
+    assert "World.step() changed the working directory, which everything in this process shares; it was" in caplog.text
 
 
 @BOTH_MODES

@@ -111,8 +111,9 @@ def copied(tmp_path: Path) -> Path:
     ("script", "said"),
     [
         ("echo no tests; exit 1", "wrote no reward to /logs/verifier; they printed 'no tests\\n'"),
-        ("echo many > /logs/verifier/reward.txt", "wrote no reward"),
-        ("echo nan > /logs/verifier/reward.txt", "wrote no reward"),
+        ("echo many > /logs/verifier/reward.txt", "wrote b'many\\n' to /logs/verifier/reward.txt, which is no reward"),
+        ("echo nan > /logs/verifier/reward.txt", "is no reward; write a finite number, or"),
+        ('echo \'{"a": 1, "b": 2}\' > /logs/verifier/reward.json', "reward.json, which is no reward; write"),
         ("sleep 60", "took longer than 0.5 seconds"),
     ],
 )
