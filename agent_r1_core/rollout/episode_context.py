@@ -105,7 +105,8 @@ class EpisodeContext:
     async def go_on_from(self, request: SummaryRequest, turn: Turn) -> bool:
         """Show the opening and the summary that the policy wrote in this turn, and nothing else."""
         self.summary = None
-        said = (turn.text if request.keep_thinking else without_thinking(turn.text)).strip()
+        text = turn.text if request.keep_thinking else without_thinking(self.conversation.opened + turn.text)
+        said = text.strip()
         if not said:
             turn.errors.append("the summary is empty")
         note: Message = {"role": "user", "content": f"{request.heading}\n{said or _NOTHING}"}
