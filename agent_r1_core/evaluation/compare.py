@@ -200,7 +200,8 @@ def _unlike(arms: Sequence[Arm]) -> list[str]:
         for file in arm.files:
             said = dict.fromkeys(sentence for result in _scored(file).values() for sentence in result.conditions)
             notes += [f"{arm.name}: {sentence}" for sentence in said]
-    for what in ("greedy", "temperature", "samples", "max_turns", "max_tokens"):
+    every = [result for arm in arms for file in arm.files for result in _scored(file).values()]
+    for what in dict.fromkeys(key for result in every for key in result.sampling if key != "seed"):
         notes += _differing(what, arms, lambda result, what=what: str(result.sampling.get(what)))  # type: ignore[misc]
     return list(dict.fromkeys([*notes, *_differing("tools", arms, lambda result: _listed(result.tools))]))
 

@@ -190,12 +190,22 @@ def reassemble(run: Run, resolved: ResolvedConfig, listener: Listener, site: Sit
     done = checkpoint.step if checkpoint else 0
     tell_irregularities(run, done, listener.note)
     assembly = assemble_behind(run, resolved, checkpoint, done, site, listener.note)
-    if checkpoint is not None and checkpoint.basis not in ("", assembly.evaluation_basis):
-        other = "evaluations ask other tasks than before, or decode otherwise"
-        listener.note(f"{other}: the best checkpoint is chosen among those to come")
+    if checkpoint is not None:
+        tell_other_choice(checkpoint, assembly.config.best_metric, assembly.evaluation_basis, listener.note)
     tell_repeated(run, done, listener.note)
     run.truncate_after(done)  # only now is it sure that the checkpoint can be used
     return assembly, done
+
+
+def tell_other_choice(checkpoint: Checkpoint, metric: str | None, basis: str, note: Note) -> None:
+    """Say where the best checkpoint is chosen otherwise from now on than up to this checkpoint."""
+    to_come = "the best checkpoint is chosen among those to come"
+    if metric is None and checkpoint.metric is not None:
+        note("checkpoint.best is null now: no checkpoint is kept as the best one any more")
+    elif metric != checkpoint.metric:
+        note(f"checkpoint.best is {metric} now, and was {checkpoint.metric or 'null'}: {to_come}")
+    elif checkpoint.basis not in ("", basis):
+        note(f"evaluations ask other tasks than before, or decode otherwise: {to_come}")
 
 
 def assemble_behind(

@@ -126,12 +126,14 @@ def test_questions_whose_episode_failed_are_left_out_and_what_else_was_different
     assert found.differences[0].n == 2
     assert found.notes == ["b: 1 of 3 questions are left out, since an episode failed: gone"]
     assert found.means["a"].count == found.means["b"].count == "2 of 3"
-    silent = arm("b", first(5, 9), conditions=["silenced tools"], sampling={"greedy": False, "temperature": 1.0})
+    sampled = {"greedy": False, "temperature": 1.0, "context": {"name": "window"}, "seed": 7}
+    silent = arm("b", first(5, 9), conditions=["silenced tools"], sampling=sampled)
     found = compare([arm("a", first(5, 9), tools={"wiki_search": {"passages": 3}}), silent])
     assert found.notes == [
         "b: silenced tools",
         "different greedy: a True, b False",
         "different temperature: a None, b 1.0",
+        "different context: a None, b {'name': 'window'}",
         "different tools: a wiki_search (passages 3), b none",
     ]
     old = arm("b", first(5, 9))

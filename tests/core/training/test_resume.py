@@ -13,6 +13,7 @@ import pytest
 
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import RunError
+from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.run import Run
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.testing.trajectories import make_trajectory
@@ -24,6 +25,7 @@ from agent_r1_core.training.resume import (
     hardware_choices,
     recorded_plugins,
     tell_irregularities,
+    tell_other_choice,
 )
 
 
@@ -53,6 +55,26 @@ def test_what_a_resume_may_change(tmp_path: Path) -> None:
                 RunError, match=r"has done 3 steps, and training\.steps=2 asks for fewer; give at least 3"
             ):
                 check_resumable(run, load_config("default", [one, "training.steps=2"]), force=False)
+
+
+@pytest.mark.parametrize(
+    ("metric", "basis", "said"),
+    [
+        ("eval/f1", "x", ""),
+        (None, "", "checkpoint.best is null now: no checkpoint is kept as the best"),
+        (
+            "eval/success",
+            "x",
+            "checkpoint.best is eval/success now, and was eval/f1: the best checkpoint is chosen among",
+        ),
+        ("eval/f1", "y", "evaluations ask other tasks than before, or decode otherwise: the best checkpoint is chosen"),
+    ],
+)
+def test_another_choice_of_the_best_checkpoint_is_told(tmp_path: Path, metric: str, basis: str, said: str) -> None:
+    told: list[str] = []
+    tell_other_choice(Checkpoint(tmp_path, 2, "eval/f1", 0.5, 1, "x"), metric, basis, told.append)
+    assert "".join(told).startswith(said)
+    assert len(told) == bool(said)
 
 
 @pytest.mark.parametrize("name", ["2024/7", "null/1e3", "a: b/x"])
