@@ -238,6 +238,11 @@ OTHERS: dict[str, Callable[[Ranks], Found]] = {
     "loaded, untied by its file": partial(_loaded, write=_untied),
     "loaded gpt2": partial(_loaded, name="grpo_kl", write=lambda folder: _gpt2_model().save_pretrained(folder)),
     "loaded adapters": partial(_loaded, lora=ADAPTERS),
+    "loaded adapters of embeddings and head": partial(
+        _loaded,
+        write=partial(tiny_model_folder, tie=False),
+        lora=LoraSettings(rank=3, target_modules=("embed_tokens", "lm_head", "q_proj")),
+    ),
     "loaded, one kernel": _one_kernel,
     "loaded, off-loaded": _offloaded,
 }
