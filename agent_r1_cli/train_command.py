@@ -111,7 +111,11 @@ def _about_model(resolved: ResolvedConfig) -> list[str]:
     strange = size.unknown_targets(lora) if size is not None and lora is not None else []
     return [
         *([f"training will refuse this: {problem}"] if problem else []),
-        *(f"model.lora.target_modules names {one!r}, which no matrix in {source.folder} is called" for one in strange),
+        *(
+            f"model.lora.target_modules names {one!r}, which no matrix in {source.folder} is called; training refuses "
+            "a name that fits no layer"
+            for one in strange
+        ),
         *source.unknown_tools(resolved),
     ]
 

@@ -1,4 +1,5 @@
 """SharedProcess: notices what tools and environments change in the process that all share, puts it back, says so once.
+Of environments it watches the methods that are not async: tools run within the others.
 
 What harms others at once is put back after every call, the rest once no call runs: a call may change it for its own
 time. Unseen are other descriptors, modules and builtins that a tool replaces, and what a call does after it was given

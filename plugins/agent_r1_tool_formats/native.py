@@ -77,7 +77,7 @@ class Native(Hermes):
         parse = self._tokenizer.raw.parse_response
         said = without_first_thought(text)
         read: dict[str, Any] = parse(said, prefix="", tools=self._schemas)
-        if "<think>" not in said or "<think>" not in str(read.get("content") or ""):
+        if "<think>" not in str(read.get("content") or ""):
             return read
         return parse(without_thinking(said), prefix="", tools=self._schemas)
 

@@ -194,6 +194,14 @@ def test_packages_of_extras_that_are_missing_are_an_error_already(agent_r1, nois
     scored.check_available(unused_sets(scored.config, ["eval"]))
 
 
+def test_a_name_that_no_layer_has_is_noted(agent_r1):
+    pytest.importorskip("peft")
+    done = agent_r1("train", "default", "--dry-run", "model.lora={target_modules: [q_proj, v_porj]}")
+    assert done.exit_code == 0, done.stderr
+    assert "target_modules names 'v_porj', which no matrix in" in done.stderr
+    assert "names 'q_proj'" not in done.stderr
+
+
 def test_a_recipe_cannot_act_on_the_terminal_that_shows_it(capsys, monkeypatch):
     hostile = load_config("default", ["env.system_prompt='paid \u202eeerf'"])
     _show(hostile)
