@@ -84,6 +84,7 @@ OWN_FILES = {
     "plugins/agent_r1_harbor/places.py": "archives in memory",
     "plugins/agent_r1_python/python_guest.py": "/dev/null",
     "plugins/agent_r1_python/python_tool.py": "the guest of this package",
+    "agent_r1_core/sandbox/backends.py": "how guests begin, of this package",
     "agent_r1_core/sandbox/shell.py": "the guest of this package",
     "agent_r1_core/sandbox/shell_guest.py": "files within a sandbox",
     "plugins/agent_r1_gateway/process.py": "the task in a folder of its own",

@@ -33,6 +33,7 @@ _ENVIRONMENT = {
 _AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"]
 """Not Popen's `user`, with which it copies this process first: a third of a second where that has a gigabyte."""
 _LAUNCHER = Path(__file__).with_name("sandlock_launcher.py")
+_START = Path(__file__).with_name("guest_start.py").read_text()
 MIB = 1 << 20
 
 
@@ -43,13 +44,22 @@ class Bounds:
     memory: int = 512
     """MiB of address space of each process."""
     disk: int = 16
-    """MiB of files in each writable folder, which lie in memory; also of a single file."""
+    """MiB of files in each writable folder, which lie in memory; also of a single file. For each MiB a folder has room
+    for 512 files and folders."""
     processes: int = 0
     """Most processes and threads besides the first."""
     open_files: int = 64
     """Of each process."""
     folders: tuple[str, ...] = ("/tmp",)
     """Writable folders, empty at the start; guests of sandlock have none. The first is the guest's home."""
+
+    def __post_init__(self) -> None:
+        """Raises a ConfigError for a bound that bounds nothing."""
+        for name, least in {"memory": 1, "disk": 1, "processes": 0, "open_files": 1}.items():
+            if getattr(self, name) < least:
+                raise ConfigError(f"{name} of a sandbox is {getattr(self, name)}; give at least {least}")
+        if not self.folders:
+            raise ConfigError("a sandbox has no folder; name one, such as /tmp")
 
     def limits(self) -> dict[str, int]:
         """By name of the `resource` module; the guest sets them before anything else."""
@@ -74,8 +84,11 @@ class Backend:
 
     def command(self, program: str, bounds: Bounds) -> tuple[list[str], dict[str, Any]]:
         """The command that runs the Python source, and further arguments of Popen."""
-        limits = json.dumps(bounds.limits() if self.isolates else {"RLIMIT_AS": bounds.memory * MIB})
-        guest = [_python(), "-s", "-S", "-c", _SET_LIMITS, limits, program]
+        limits = bounds.limits() if self.isolates else {"RLIMIT_AS": bounds.memory * MIB}
+        room = f"size={bounds.disk * MIB},nr_inodes={bounds.disk * 512},mode=755"
+        folders = dict.fromkeys(bounds.folders if self.name == "bubblewrap" else (), room)
+        told = json.dumps({"limits": limits, "folders": folders, "isolated": self.isolates})
+        guest = [_python(), "-s", "-S", "-c", _START, told, program]
         if self.name == "bubblewrap":
             user = _AS_NOBODY if os.geteuid() == 0 else []
             return [*user, *_bubblewrap(bounds), *guest], {"cwd": "/"}
@@ -86,17 +99,9 @@ class Backend:
         return guest, {"env": _ENVIRONMENT}
 
 
-_SET_LIMITS = """\
-import json as _json, resource as _resource, sys as _sys
-for _name, _most in _json.loads(_sys.argv[1]).items():
-    _resource.setrlimit(getattr(_resource, _name), (_most, _most))
-exec(compile(_sys.argv[2], "guest", "exec"))
-"""
-
-
 def _bubblewrap(bounds: Bounds) -> list[str]:
     command = ["bwrap", "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"]
-    command += ["--hostname", "sandbox", "--clearenv", "--proc", "/proc"]
+    command += ["--cap-add", "CAP_SYS_ADMIN", "--hostname", "sandbox", "--clearenv", "--proc", "/proc"]
     for name, value in _home(bounds.folders[0]).items():
         command += ["--setenv", name, value]
     for path in _PROGRAMS:
@@ -110,7 +115,7 @@ def _bubblewrap(bounds: Bounds) -> list[str]:
         command += ["--symlink", f"/proc/self/fd/{number}", f"/dev/{name}"]
     command += ["--symlink", "/proc/self/fd", "/dev/fd"]
     for path in bounds.folders:
-        command += ["--size", str(bounds.disk * MIB), "--tmpfs", path]
+        command += ["--dir", path]
     return [*command, "--remount-ro", "/", "--chdir", bounds.folders[0], "--"]
 
 

@@ -172,8 +172,10 @@ def find_backend(name: str = "auto", writable: bool = False) -> Backend:
         writable: only one whose guests have folders to write to.
 
     Raises:
-        ConfigError: none works here; the sentence says why, and what to install.
+        ConfigError: there is none of this name, or none works here; the sentence says why, and what to install.
     """
+    if name not in ("auto", *BACKENDS):
+        raise ConfigError(f"there is no sandbox {name!r}; use auto, {' or '.join(BACKENDS)}")
     problems = []
     for backend in BACKENDS.values() if name == "auto" else [BACKENDS[name]]:
         problem = "its guests have no folder to write to" if writable > backend.writable else problem_of(backend)

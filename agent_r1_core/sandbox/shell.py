@@ -57,13 +57,13 @@ class Shell:
         answer = self._ask("run", seconds + _SLACK, **request)
         text, dropped, code = (answer.get(key) for key in ("text", "dropped", "code"))
         if type(text) is not str or type(dropped) is not int or type(code) not in (int, type(None)):
-            raise BoxEnded("the sandbox sent no answer")
+            raise self._lost("the sandbox sent no answer")
         return Outcome(text[:most], dropped, code)
 
     def put(self, folder: str, files: Mapping[str, File], seconds: float = 60.0) -> None:
         """Write new files below a folder, by their relative paths; a BoxEnded where they do not fit."""
         if not all(map(is_below, files)):
-            raise BoxEnded(f"a path leads out of {folder}")
+            raise self._lost(f"a path leads out of {folder}")
         data = {path: (base64.b64encode(file.content).decode(), file.executable) for path, file in files.items()}
         self._ask("put", seconds, files={f"{folder}/{path}": one for path, one in data.items()})
 
@@ -75,7 +75,7 @@ class Shell:
                 str(path): File(base64.b64decode(content), bool(executable)) for path, (content, executable) in files
             }
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise BoxEnded("the sandbox sent no files") from error
+            raise self._lost("the sandbox sent no files") from error
         return {path: file for path, file in taken.items() if is_below(path)}
 
     def close(self) -> None:
@@ -85,11 +85,16 @@ class Shell:
         data = json.dumps({"do": do, **request}).encode()
         try:
             answer = json.loads(self._box.exchange(data, within, self._most + (1 << 20)))
-            if type(answer) is not dict or "error" in answer:
-                raise BoxEnded(str(answer)[:300])
         except ValueError as error:
-            raise BoxEnded("the sandbox sent no answer") from error
+            raise self._lost("the sandbox sent no answer") from error
+        if type(answer) is not dict or "error" in answer:
+            raise self._lost(str(answer["error"] if type(answer) is dict else answer)[:300])
         return answer
+
+    def _lost(self, why: str) -> BoxEnded:
+        """The error of a call after which no file is left."""
+        self._box.lose()
+        return BoxEnded(why)
 
 
 def is_below(path: str) -> bool:

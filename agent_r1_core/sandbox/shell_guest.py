@@ -18,15 +18,19 @@ from collections.abc import Callable
 
 
 def run(command: str, seconds: float, most: int, environment: dict[str, str]) -> dict[str, object]:
-    """Run a command in the working folder; processes that it leaves behind are killed."""
+    """Run a command in the working folder; processes that it leaves behind are killed. One that no shell can be given
+    (it is too long, or has a NUL) has exit status 126, as shells say it."""
     shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
-    process = subprocess.Popen(
-        [shell, "-c", command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**os.environ, **environment},
-    )
+    try:
+        process = subprocess.Popen(
+            [shell, "-c", command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **environment},
+        )
+    except (OSError, ValueError) as error:
+        return {"text": f"cannot run it: {error}"[:most], "dropped": 0, "code": 126}
     assert process.stdout is not None
     kept, size, deadline, descriptor = bytearray(), 0, time.monotonic() + seconds, process.stdout.fileno()
     poll = select.poll()
@@ -97,7 +101,7 @@ def serve() -> None:
         request = json.loads(requests.read(int.from_bytes(header, "big")))
         try:
             answer = do[request.pop("do")](**request)
-        except OSError as error:
+        except Exception as error:
             answer = {"error": str(error)}
         data = json.dumps(answer).encode()
         answers.write(len(data).to_bytes(4, "big") + data)

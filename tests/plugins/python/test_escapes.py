@@ -33,6 +33,8 @@ REFUSED = {
     "takes too much memory": "x = bytearray(5 * 10**9)",
     "maps too much memory": "import mmap; mmap.mmap(-1, 5 * 10**9)",
     "writes too much": "for i in range(200): open(f'/tmp/{{i}}', 'wb').write(bytes(10**6))",
+    "makes too many files": "for i in range(10**4): open(f'/tmp/{{i}}', 'x').close()",
+    "keeps memory in a file without a place": "import os; os.memfd_create('x')",
     "opens too many files": "x = [open('/dev/null') for i in range(100)]",
     "raises its own limits": "import resource as r; r.setrlimit(r.RLIMIT_NPROC, (99, 99))",
     "signals a process of the host": "import os; os.kill({process}, 0)",
@@ -41,6 +43,9 @@ REFUSED = {
         for name, call in {
             "makes a namespace": "unshare(0x10000000)",
             "mounts": "mount(b'none', b'/tmp', b'tmpfs', 0, None)",
+            "keeps memory that no process maps": "shmget(0, 1 << 20, 0o1600) < 0",
+            "keeps messages that nobody reads": "msgget(0, 0o1600) < 0",
+            "keeps semaphores": "semget(0, 9, 0o1600) < 0",
             "loads a program into the kernel": "syscall(321, 0, bytes(72), 72) < 0",
         }.items()
     },

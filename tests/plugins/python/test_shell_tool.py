@@ -10,6 +10,7 @@ from agent_r1_python.shell_tool import ShellTool
 
 from agent_r1_core import ToolContext, ToolResources
 from agent_r1_core.errors import ConfigError
+from agent_r1_core.sandbox import Bounds, BoxEnded, File, Shell, find_backend
 from agent_r1_core.testing import ToolContract, make_task
 
 
@@ -46,11 +47,31 @@ def test_files_survive_calls_and_processes_do_not() -> None:
         assert "more bytes]\n[killed" in flood
         assert "No space left on device" in run("head -c 3000000 /dev/zero > large")
         assert "Resource temporarily unavailable" in killed("for i in $(seq 99); do sleep 9 & done", "unavailable")
+        for command in ("echo \0", f": {'é' * 70_000}"):  # no shell can be given these
+            assert run(command).startswith("cannot run it: ")
         assert run("rm large; cat file /etc/passwd").startswith("kept\ncat: /etc/passwd: No such file")
     finally:
         tool.release(context)
 
 
+def test_what_does_not_fit_leaves_no_file() -> None:
+    """Whoever is told that all files are gone puts them again, in a sandbox without any."""
+    shell = Shell(find_backend(writable=True), Bounds(disk=1, processes=8, folders=("/work",)))
+    shell.put("/work", {"kept": File(b"kept")})
+    with pytest.raises(BoxEnded, match="No space left on device"):
+        shell.put("/work", {"large": File(bytes(1 << 20))})
+    assert shell.take("/work") == {}
+    shell.close()
+
+
+@pytest.mark.parametrize("bounds", [{"memory": -5}, {"disk": 0}, {"processes": -1}, {"folders": ()}], ids=str)
+def test_a_bound_that_bounds_nothing_is_refused(bounds: dict) -> None:
+    with pytest.raises(ConfigError, match=r"give at least|name one"):
+        Bounds(**bounds)
+
+
 def test_a_sandbox_without_a_folder_is_refused() -> None:
     with pytest.raises(ConfigError, match="sandlock: its guests have no folder to write to"):
         ShellTool(ShellTool.Config(sandbox="sandlock")).open(ToolResources(""))
+    with pytest.raises(ConfigError, match="no sandbox 'jail'; use auto, bubblewrap or sandlock"):
+        find_backend("jail")
