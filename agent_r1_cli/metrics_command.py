@@ -15,7 +15,7 @@ Part = Annotated[
 
 
 def metrics(part: Part = None, as_json: AsJson = False) -> None:
-    """List a run's metrics with units and meanings.
+    """List what runs measure, with units and meanings.
 
     The names are those of metrics.jsonl; BETTER says which way is good.
 

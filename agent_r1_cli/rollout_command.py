@@ -148,7 +148,9 @@ def _write(file: Path, kept: Kept, episodes: int, split: str) -> None:
     from agent_r1_core.runs.files import write_text
 
     if kept.left_out:
-        say(f"left out {len(kept.left_out)} of {kept.successes} successes: {kept.left_out[0]}")
+        reasons = list(dict.fromkeys(kept.left_out))
+        more = f" (and {len(reasons) - 3} other reasons)" if len(reasons) > 3 else ""
+        say(f"left out {len(kept.left_out)} of {kept.successes} successes: {'; '.join(reasons[:3])}{more}")
     if not kept.lines:
         say(f"error: {kept.successes} of {episodes} episodes succeeded, none is kept, and {file} is not written")
         raise typer.Exit(1)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from agent_r1_core.chat.conversation import Conversation
 from agent_r1_core.chat.drift import DriftGuard, Sampled
-from agent_r1_core.chat.text import clip_text, split_tagged, thoughts_of, without_first_thought, without_thinking
+from agent_r1_core.chat.text import (
+    clip_text,
+    split_tagged,
+    thought_spans,
+    thoughts_of,
+    without_first_thought,
+    without_thinking,
+)
 from agent_r1_core.chat.tokenizer import ChatTokenizer
 
 __all__ = [
@@ -14,6 +21,7 @@ __all__ = [
     "Sampled",
     "clip_text",
     "split_tagged",
+    "thought_spans",
     "thoughts_of",
     "without_first_thought",
     "without_thinking",

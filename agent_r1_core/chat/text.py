@@ -62,8 +62,14 @@ def without_first_thought(text: str) -> str:
 
 def thoughts_of(text: str) -> list[str]:
     """The contents of the blocks that `without_thinking` leaves out, in order."""
-    blocks = _THINKING.findall(_with_its_opening(text))
-    return [block.removeprefix("<think>").removesuffix("</think>") for block in blocks]
+    return [text[start:stop].removeprefix("<think>").removesuffix("</think>") for start, stop in thought_spans(text)]
+
+
+def thought_spans(text: str) -> list[tuple[int, int]]:
+    """Where these blocks start and stop, with their tags."""
+    opened = _with_its_opening(text)
+    before = len(opened) - len(text)
+    return [(max(0, one.start() - before), one.end() - before) for one in _THINKING.finditer(opened)]
 
 
 def _with_its_opening(text: str) -> str:

@@ -19,7 +19,7 @@ from agent_r1_core.chat import clip_text
 from agent_r1_core.contracts.tool import Tool, ToolContext
 from agent_r1_core.contracts.tool_format import ToolResult
 from agent_r1_core.errors import ToolError, message_of
-from agent_r1_core.tools.plain import Unfit, number_of, plain
+from agent_r1_core.tools.plain import Plain, Unfit, number_of, plain
 
 LONGEST = 100_000
 """Most characters kept of any result, whatever part of it the environment then shows."""
@@ -96,7 +96,7 @@ def to_text(value: Any) -> str:
     elif isinstance(value, str):
         text = str.__str__(value)
     else:
-        text = json.dumps(plain(value), ensure_ascii=False)
+        text = json.dumps(Plain(addresses=False).copy(value), ensure_ascii=False)
     return clean_text(text)
 
 

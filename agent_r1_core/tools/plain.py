@@ -7,6 +7,7 @@ Whatever reads the values later, such as JSON, metrics or templates, then runs n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from numbers import Integral, Real
 from typing import Any
@@ -30,6 +31,7 @@ _EXACT = frozenset(map(id, (str, int, float, bool, type(None))))
 """Identities of classes: an author's class may have an equality and a hash of its own."""
 _SHORT = 2**62
 """Integers below it fit a float."""
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{6,16}>")
 _OURS = frozenset(map(id, (Observation, RequestOptions, Step, CallRecord, SummaryRequest)))
 
 
@@ -76,10 +78,15 @@ def plain(value: Any) -> Any:
 
 
 class Plain:
-    """Makes plain copies; all that one call returns shares the bounds."""
+    """Makes plain copies; all that one call returns shares the bounds.
 
-    def __init__(self) -> None:
+    Args:
+        addresses: whether an object may become a text that says where it lies in memory, which differs in each process.
+    """
+
+    def __init__(self, addresses: bool = True) -> None:
         self._values = self._characters = 0
+        self._addresses = addresses
 
     def copy(self, value: Any, depth: int = 0) -> Any:
         """As `plain`."""
@@ -105,7 +112,12 @@ class Plain:
             return bool(value)
         if issubclass(kind, Mapping):
             return {self._key(key): self.copy(value[key], inner) for key in value}
-        return self._text(value.decode("utf-8", "replace") if kind is bytes else str(value))
+        if kind is bytes:
+            return self._text(value.decode("utf-8", "replace"))
+        text = str(value)
+        if not self._addresses and _ADDRESS.search(text):
+            raise Unfit(f"returned a {kind.__name__:.40}, which is neither text nor anything that JSON has")
+        return self._text(text)
 
     def _text(self, value: str) -> str:
         text = str.__str__(value)

@@ -9,10 +9,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from copy import copy
 from itertools import groupby
+from math import isnan
 from typing import Literal
 
 from agent_r1_core import Action, Markup, Message, ToolCall, ToolFormat, ToolResult
-from agent_r1_core.chat import without_thinking
+from agent_r1_core.chat import thought_spans, without_thinking
 from agent_r1_core.chat.control import BREAK
 from agent_r1_gateway.history import Said
 from agent_r1_gateway.wire import Call, ChatMessage, ChatRequest, Reply, TokenLogprob, read_arguments
@@ -53,23 +54,26 @@ def reply_of(
     thinking: Thinking,
 ) -> Reply:
     """An action as the reply to a request. Calls are read only where it has tools; malformed ones stay text."""
-    opened = "" if thinking == "text" else action.opened
-    whole = opened + (action.protected or action.text)
-    stops = [(start, one) for one in request.stop if (start := whole.find(one, len(opened))) >= 0]
+    whole, begin = action.opened + (action.protected or action.text), len(action.opened)
+    stops = [(start, one) for one in request.stop if (start := whole.find(one, begin)) >= 0]
     stop, stopped_by = min(stops, default=(len(whole), None))
-    thought, said = _split(whole, thinking)
     calls: list[ToolCall] = []
+    written = whole[begin:stop]
+    spans, said = thought_spans(whole[:stop]), without_thinking(whole[:stop]).lstrip("\n")
     if form is not None and request.tools:
         form = copy(form)
         form.bind(request.tools)
-        parsed = form.parse(said)
+        parsed = form.parse(whole)
         calls = parsed.calls
         if calls:
-            before, closed, _ = said.partition(_END)
-            said = (before + closed if closed else "") + (parsed.text or "")
-    if not calls:
-        thought, said = _split(whole[:stop], thinking)
-    tokens = zip(action.ids, action.logprobs, strict=False) if request.logprobs else ()
+            spans, said = _thoughts(whole, calls, form), parsed.text or ""
+            written = "".join(whole[max(first, begin) : end] for first, end in spans) + said
+    thoughts = [whole[first:end].removeprefix("<think>").removesuffix(_END).strip() for first, end in spans]
+    thought = "\n\n".join(filter(None, thoughts))
+    if thinking == "text" or not spans:
+        thought, said = "", written
+    sampled = request.logprobs and not any(map(isnan, action.logprobs))  # a demonstration has none
+    tokens = zip(action.ids, action.logprobs, strict=False) if sampled else ()
     return Reply(
         id=_new_id(),
         created=int(time.time()),
@@ -104,19 +108,17 @@ def _written(call: Call, form: ToolFormat) -> str:
     return Markup(text, [(0, start), (stop, len(text))]) if 0 < start <= stop else text
 
 
-def _split(said: str, thinking: Thinking) -> tuple[str, str]:
-    """The thinking that has a field of its own, and what is said beside it."""
-    if thinking == "text":
-        return "", said
-    before, closed, _ = said.partition(_END)
-    visible = without_thinking(said)
-    if not closed:
-        return said[len(visible) :].removeprefix("<think>").strip() if said.startswith("<think>") else "", visible
-    return before.strip().removeprefix("<think>").strip(), visible.lstrip("\n")
+def _thoughts(whole: str, calls: Sequence[ToolCall], form: ToolFormat) -> list[tuple[int, int]]:
+    """Where the thoughts of a reply with these calls stand: without what an argument says of thoughts, they are other
+    calls."""
+    spans = thought_spans(whole)
+    if all(tag not in str(call.arguments) for call in calls for tag in ("<think>", _END)):
+        return spans
+    return [(first, end) for first, end in spans if form.parse(whole[:first] + whole[end:]).calls == calls]
 
 
 def _thinking_tokens(action: Action, decode: Callable[[Sequence[int]], str]) -> int:
-    """The ids up to the end of the thinking; all of them where it did not end."""
+    """The ids up to the end of the first thought; all of them where it did not end."""
     return bisect_left(range(len(action.ids)), True, key=lambda count: _END in decode(action.ids[:count]))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import torch
 
@@ -12,9 +13,11 @@ from agent_r1_core.learning.batch import Advantages, Batch
 from agent_r1_core.learning.checks import CheckedAlgorithm
 from agent_r1_core.learning.loss import LossTokens
 from agent_r1_core.learning.selection import Selection
+from agent_r1_core.metrics.catalogue import Catalogue
 from agent_r1_core.testing.batch import loss_tokens, tiny_batch
 from agent_r1_core.testing.contracts.base import ComponentContract
-from agent_r1_core.testing.trajectories import random_group
+from agent_r1_core.testing.trajectories import make_task, random_group, random_trajectory
+from agent_r1_core.trajectory import Group
 
 
 class AlgorithmContract(ComponentContract):
@@ -54,6 +57,47 @@ class AlgorithmContract(ComponentContract):
             assert getattr(batch, name) is not None
             setattr(unrewarded, name, torch.zeros(unrewarded.ids.shape))
         assert torch.isfinite(self._advantages(unrewarded).advantages).all()
+
+    def test_rewards_change_nothing_where_there_is_no_comparison_if_groups_are_compared(self) -> None:
+        algorithm = self.make()
+        if not algorithm.compares_samples():
+            return
+        given = []
+        for reward in (0.0, 1.0):
+            flat: dict[str, Any] = {"turns": 2, "reward": reward, "turn_rewards": [reward, 0.0]}
+            alike = [random_trajectory(7, task=make_task("alike"), sample=index, **flat) for index in range(3)]
+            groups = [random_group(1, 1, state_keys=["start", "end"], **flat), Group(alike[0].task, alike)]
+            batch = _as_sampled([*groups, random_group(3, 3)])
+            given.append(self._advantages(batch, algorithm).advantages[batch.group < 2])
+        assert torch.allclose(given[0], given[1], atol=1e-6), (
+            "the reward of a group of one episode, or of one of equal rewards, is credited, and compares_samples() "
+            "says that episodes of a group are compared; return False there (LAW 7)"
+        )
+
+    def test_it_says_whether_it_credits_turns(self) -> None:
+        algorithm = self.make()
+        if algorithm.credits_turns():
+            return
+        early, late = (
+            [random_trajectory(seed, turns=2, sample=seed, reward=0.0, turn_rewards=paid) for seed, paid in paying]
+            for paying in (((0, [1.0, 0.0]), (1, [0.0, 0.0])), ((0, [0.0, 1.0]), (1, [0.0, 0.0])))
+        )
+        given = [
+            self._advantages(_as_sampled([Group(one[0].task, one, baseline=one[1])])).advantages
+            for one in (early, late)
+        ]
+        assert torch.allclose(given[0], given[1], atol=1e-6), (
+            "it matters which turn a process reward was given for, and credits_turns() says that only their sum "
+            "counts; return True there"
+        )
+
+    def test_its_metrics_are_declared(self) -> None:
+        algorithm, batch = self.make(), tiny_batch()
+        advantages = self._advantages(batch, algorithm)
+        terms = CheckedAlgorithm(algorithm).loss(loss_tokens(batch, advantages, algorithm, moved=0.05))
+        catalogue = Catalogue.with_components([("algorithm", self.name, type(algorithm))])
+        unknown = catalogue.undeclared(f"update/{name}" for name in {**advantages.metrics, **terms.metrics})
+        assert not unknown, f"{', '.join(unknown)}: declare them in `metrics`, or runs call them unknown"
 
     def test_the_filter_keeps_whole_groups(self) -> None:
         Selection(self.make(), TrainingConfig()).filter([random_group(seed) for seed in range(3)])
@@ -113,6 +157,14 @@ class AlgorithmContract(ComponentContract):
         """Those of the algorithm, else of a new one, after a run's own checks."""
         credited = batch.action_mask if self.masked else batch.response_mask
         return CheckedAlgorithm(algorithm or self.make()).advantages(batch, credited)
+
+
+def _as_sampled(groups: Sequence[Group]) -> Batch:
+    """A rollout whose networks agree, so that advantages come from rewards alone."""
+    batch = Batch.from_groups(groups)
+    batch.old_logprobs = batch.reference_logprobs = batch.sampler_logprobs.clone()
+    batch.values = torch.zeros(batch.ids.shape)
+    return batch
 
 
 def _backward(algorithm: Algorithm, tokens: LossTokens) -> None:

@@ -26,12 +26,14 @@ _NOT_GIVEN = object()
 
 
 class ToolContract(ComponentContract):
-    """Set `component` and `arguments`, and `member` of a toolset; `expected`, `reward` and `refused` where they make
-    sense."""
+    """Set `component` and `arguments`, and `member` of a toolset; `other`, `expected`, `reward` and `refused` where
+    they make sense."""
 
     kind = "tool"
     arguments: ClassVar[Mapping[str, Any]] = {}
     """Arguments of a call that works, as a model would send them."""
+    other: ClassVar[Mapping[str, Any] | None] = None
+    """Arguments of another call that works; both are then made at once, too."""
     member: ClassVar[str] = ""
     """Of a toolset: the name of the tool that is called."""
     expected: ClassVar[Any] = _NOT_GIVEN
@@ -93,9 +95,12 @@ class ToolContract(ComponentContract):
         raise AssertionError("an unknown argument was silently accepted; make Arguments a subclass of ToolArguments")
 
     def test_a_call_answers_with_something_to_show(self, tmp_path: Path) -> None:
+        context = self.context()
         with self.opened(tmp_path) as tool:
-            answer = self.call(tool, self.arguments)
+            answer = self.call(tool, self.arguments, context)
         assert isinstance(answer, (str, bytes)) or json.dumps(answer) is not None
+        if tool.isolation == "process":
+            json.dumps(context.state)  # it travels to the process and back
         if self.expected is not _NOT_GIVEN:
             assert answer == self.expected, f"answered {answer!r}, expected {self.expected!r}"
 
@@ -112,7 +117,16 @@ class ToolContract(ComponentContract):
     def test_calls_do_not_disturb_one_another(self, tmp_path: Path) -> None:
         with self.opened(tmp_path) as tool:
             first, second = (self.call(tool, self.arguments) for _ in range(2))
-        assert first == second, f"the same call in two episodes gave {first!r} and {second!r}; keep state in context"
+            assert first == second, (
+                f"the same call in two episodes gave {first!r} and {second!r}; keep state in context"
+            )
+            if self.other is None or tool.isolation == "process":
+                return  # there one call follows the other
+            calls = [self.arguments, self.other] * 8
+            alone = [first, self.call(tool, self.other)] * 8
+            with ThreadPoolExecutor(len(calls)) as threads:
+                at_once = list(threads.map(partial(self.call, tool), calls))
+        assert at_once == alone, "calls that run at once answer otherwise; keep nothing of a call on the tool"
 
     def test_open_its_calls_and_close_may_run_in_different_threads(self, tmp_path: Path) -> None:
         tool = self.make()

@@ -37,7 +37,7 @@ FIELDS = fields(
         "stop": "one string, or up to four",
         "stream": "the stream opens when the reply is complete",
         "stream_options": "`include_usage`; nothing else in it has an effect",
-        "logprobs": "of every sampled token, those of thinking and of calls too",
+        "logprobs": "of every sampled token, those of thinking and of calls too; null for a demonstration",
         "tools": "functions; custom tools are refused, and `strict` has no effect",
         "tool_choice": "`auto` and `none`; else refused, since the policy decides what it calls",
     },

@@ -25,7 +25,7 @@ class TestCommand(CommandContract):
         assert self.call(run).output.split() == ["1", "0.5000", "2", "1.0000"]
 
     def test_an_unknown_metric_is_refused(self, run: Path) -> None:
-        with pytest.raises(ConfigError, match="no metric 'reward/man'"):
+        with pytest.raises(ConfigError, match="no metric 'reward/man'; it has reward/mean"):
             {{name}}(run, "reward/man")
 
 

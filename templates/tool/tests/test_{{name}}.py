@@ -8,6 +8,7 @@ from {{package}}.tool import {{class}}
 class TestTool(ToolContract):
     component = {{class}}
     arguments = {"word": "Strawberry", "letter": "R"}
+    other = {"word": "banana", "letter": "a"}
     expected = "3"
     refused = {"word": "strawberry", "letter": "rr"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -102,6 +103,18 @@ class Guess(ToolEnv):
 SilentRefusal = faulty(Calculator, run=refuse)
 Lavish = faulty(Calculator, reward_range=(0.0, 1.0), run=lambda self, given, context: context.reward(2.0) or "2")
 Stateful = faulty(Calculator, run=lambda self, arguments, context: next(COUNTER))
+
+
+def mix(self: Any, arguments: Any, context: Any) -> str:
+    self.expression = arguments.expression
+    time.sleep(0.01)
+    return str(eval(self.expression))
+
+
+Mixed = faulty(Calculator, run=mix)
+Unsent = faulty(
+    Calculator, isolation="process", run=lambda self, arguments, context: context.state.update(held=object()) or "2"
+)
 # Its connection serves only the thread that made it.
 OfOneThread = faulty(
     Calculator,
@@ -145,6 +158,15 @@ LooksAside = changed(
 Marks = changed("advantages", lambda own, batch: batch.trajectories[0].rewards.update(seen=1.0) or own)
 OwnNormaliser = changed("loss", lambda own, tokens: replace(own, loss=own.loss / tokens.weights.sum()))
 Ascends = changed("loss", lambda own, tokens: replace(own, loss=-own.loss))
+# Each says something else of itself than it does: it compares no episodes, or credits each turn with its own reward.
+ComparesNothing = changed(
+    "advantages", lambda own, batch: replace(own, advantages=batch.action_mask * batch.returns[:, None])
+)
+CreditsTurns = changed(
+    "advantages", lambda own, batch: replace(own, advantages=torch.where(batch.action_mask, batch.process_rewards, 0.0))
+)
+CreditsTurns.compares_samples = lambda self: False
+Undeclared = changed("advantages", lambda own, batch: replace(own, metrics={"spread": 1.0}))
 # Every token is pulled to the old policy, and trajectories without advantage may be skipped all the same.
 PullsBack = changed(
     "loss",
@@ -159,12 +181,15 @@ ANSWERED = "noise_is_answered_and_never_raises"
 IN_RANGE = "every_score_is_a_number_in_its_range"
 UNBEATEN = "no_answer_does_not_beat_the_right_one"
 STANDS = "advantages_are_finite_constants_and_stand_on_credited_tokens"
+UNCOMPARED = "rewards_change_nothing_where_there_is_no_comparison_if_groups_are_compared"
 OF_LOSSES = {
-    "a_good_action_becomes_likelier", "losses_are_sums_over_weighted_tokens_and_metrics_sums_with_their_counts",
+    "its_metrics_are_declared", "a_good_action_becomes_likelier",
+    "losses_are_sums_over_weighted_tokens_and_metrics_sums_with_their_counts",
     "micro_batches_add_up", "no_trajectory_with_a_gradient_is_skipped", "the_loss_has_a_gradient_where_it_has_a_weight",
 }  # fmt: skip
 OF_ADVANTAGES = OF_LOSSES | {
-    STANDS, "a_rollout_without_rewards_stays_finite", "padding_changes_nothing",
+    STANDS, UNCOMPARED, "it_says_whether_it_credits_turns",
+    "a_rollout_without_rewards_stays_finite", "padding_changes_nothing",
     "values_outside_the_action_mask_change_nothing",
 }  # fmt: skip
 CALL = {"arguments": {"expression": "1+1"}, "expected": "2"}
@@ -185,6 +210,9 @@ OF_ONE_PROCESS = faulty(OfOneThread, isolation="process")
         (ToolContract, Stateful, CALL, {"a_call_answers_with_something_to_show", "calls_do_not_disturb_one_another"}),
         (ToolContract, OfOneThread, CALL, {"open_its_calls_and_close_may_run_in_different_threads"}),
         (ToolContract, OF_ONE_PROCESS, CALL, set()),
+        (ToolContract, Mixed, CALL, set()),
+        (ToolContract, Mixed, CALL | {"other": {"expression": "2+2"}}, {"calls_do_not_disturb_one_another"}),
+        (ToolContract, Unsent, CALL, {"a_call_answers_with_something_to_show"}),
         (ToolContract, SilentRefusal, REFUSED, {
             "a_refusal_is_a_sentence_for_the_model", "a_call_answers_with_something_to_show", EARNS,
             "calls_do_not_disturb_one_another", "open_its_calls_and_close_may_run_in_different_threads",
@@ -221,6 +249,9 @@ OF_ONE_PROCESS = faulty(OfOneThread, isolation="process")
         (AlgorithmContract, LooksAside, {}, {"values_outside_the_action_mask_change_nothing"}),
         (AlgorithmContract, OwnNormaliser, {}, OF_LOSSES - {"no_trajectory_with_a_gradient_is_skipped"}),
         (AlgorithmContract, PullsBack, {}, {"no_trajectory_with_a_gradient_is_skipped"}),
+        (AlgorithmContract, ComparesNothing, {}, {UNCOMPARED}),
+        (AlgorithmContract, CreditsTurns, {}, {"it_says_whether_it_credits_turns"}),
+        (AlgorithmContract, Undeclared, {}, {"its_metrics_are_declared"}),
         (AlgorithmContract, Ascends, {}, {"a_good_action_becomes_likelier"}),
     ],
 )  # fmt: skip

@@ -10,6 +10,7 @@ import threading
 import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from math import nan
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,11 +18,13 @@ import httpx2
 import psutil
 import pytest
 from agent_r1_gateway.config import ProgramConfig
+from agent_r1_gateway.dialects import chat
 from agent_r1_gateway.env import ProgramEnv
 from agent_r1_gateway.program import _noted
 from agent_r1_gateway.server import shared_gateway
 from agent_r1_gateway.speech import reply_of
 from agent_r1_gateway.wire import ChatMessage, ChatRequest
+from agent_r1_tool_formats.hermes import Hermes
 from agent_r1_tool_formats.search_tags import SearchTags
 
 from agent_r1_core import Action, EndStatus, Task
@@ -642,6 +645,39 @@ def test_a_program_reads_nothing_from_its_stop_string_on(stop, read):
     behind = Action("Thought</think>Hello.\n\nObserve", opened="<think>\n")
     reply = reply_of(behind, request, None, str, "separate")
     assert (reply.thinking, reply.text, reply.stopped_by) == read, "the template opened the thought"
+
+
+NOTES = '<tool_call>{"name": "note", "arguments": {"text": "%s"}}</tool_call>'
+
+
+@pytest.mark.parametrize(
+    ("said", "thought", "text", "noted"),
+    [
+        ("I see. <think>a</think>B <think>c", "a\n\nc", "I see. B ", []),
+        (f"I see. <think>a</think>{NOTES % 'x'}<think>b</think>", "a\n\nb", "I see.", ["x"]),
+        (f"<think>a</think>B{NOTES % '<think>y</think>x'}", "a", "B", ["<think>y</think>x"]),
+        (NOTES % "y</think>x", "", "", ["y</think>x"]),
+    ],
+)
+def test_every_thought_reaches_the_program_once_and_arguments_to_the_letter(said, thought, text, noted):
+    takes = {"name": "note", "parameters": {"properties": {"text": {"type": "string"}}}}
+    request = ChatRequest("policy", (ChatMessage("user", "Hi"),), ({"type": "function", "function": takes},))
+    apart = reply_of(Action(said), request, Hermes(), str, "separate")
+    assert (apart.thinking, apart.text) == (thought, text)
+    kept = reply_of(Action(said), request, Hermes(), str, "text")
+    blocks = "".join(f"<think>{one}</think>" for one in thought.split("\n\n") if one)
+    assert (kept.thinking, kept.text) == ("", f"{blocks}{text}" if noted else said)
+    assert all([call.as_object["text"] for call in reply.calls] == noted for reply in (apart, kept))
+
+
+def test_what_was_not_sampled_has_no_logprobs():
+    """A demonstration, which has NaN: no JSON has it."""
+    request, ids = ChatRequest("policy", (ChatMessage("user", "Hi"),), logprobs=True), ("a", "b")
+    replies = [reply_of(Action("ab", ids, logprobs=(one, one)), request, None, "".join, "text") for one in (-0.5, nan)]
+    assert [
+        json.loads(json.dumps(chat.write(one, request), allow_nan=False))["choices"][0]["logprobs"] is None
+        for one in replies
+    ] == [False, True]
 
 
 @pytest.mark.parametrize(("text", "tokens"), [("<think>I look.</think>Yes.", 6), ("<think>I", 2), ("Yes.", 0)])

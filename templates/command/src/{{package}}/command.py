@@ -17,7 +17,8 @@ def {{name}}(
     """Print a metric of a run, step by step."""
     steps = Run.open(run).metrics()
     if not any(metric in step for step in steps):
-        raise ConfigError(f"{run} has no metric {metric!r}; `agent-r1 metrics {run}` lists those that it has")
+        names = sorted({name for step in steps for name in step} - {"step"})
+        raise ConfigError(f"{run} has no metric {metric!r}; it has {', '.join(names)}")
     for step in steps:
         if metric in step:
             print(f"{step['step']:6}  {step[metric]:.4f}")
