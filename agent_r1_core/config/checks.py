@@ -18,6 +18,7 @@ from agent_r1_core.contracts.toolset import Toolset
 from agent_r1_core.errors import PluginError
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.scorers import SCORE, SCORES
+from agent_r1_core.plugins.checks import check_component
 from agent_r1_core.plugins.validation import Key, key_text
 from agent_r1_core.specs import SiteSpec
 
@@ -97,15 +98,16 @@ def check_setup(setup: Setup) -> None:
 
 
 def _blocks(setup: Setup) -> None:
-    """Report options of components without effect, and what this machine lacks for them."""
+    """Report options of components without effect, what this machine lacks for them, and what their kind does."""
     for block in setup.blocks:
         for option, why in block.cls.idle_options(block.config).items():
             if getattr(block.config, option) is not None:  # null takes an option away that a recipe has
                 setup.idle((*block.key, option), why)
         reason, key = block.cls.unavailable(block.config), key_text(block.key)
-        if reason is not None:
+        why = f" here: {reason}" if reason is not None else ": ".join(("", *check_component(block.kind, block.cls)[:1]))
+        if why:
             source = setup.problems.draft.near((*block.key, "name")).text
-            setup.unavailable[key] = f"{key} ({source}) names {block.name}, which cannot be used here: {reason}"
+            setup.unavailable[key] = f"{key} ({source}) names {block.name}, which cannot be used{why}"
         for option in block.cls.Config.data_paths():
             _note_missing(setup, (*block.key, option), getattr(block.config, option))
     if setup.training and setup.config.model.lora is not None and find_spec("peft") is None:

@@ -51,8 +51,8 @@ _NAMED = 6
 
 
 def verdict(alarms: Sequence[Alarm] | None, steps: int) -> str:
-    """What the alarms of a run say: `healthy`, or which stand, since when, and what the first of them saw. None:
-    nobody watched."""
+    """What the alarms of a run say: `healthy`, or which stand, the severe ones first, since when, and what the first of
+    them saw. None: nobody watched."""
     if not steps:
         return "health: not known, no step is recorded"
     if alarms is None:
@@ -67,10 +67,10 @@ def verdict(alarms: Sequence[Alarm] | None, steps: int) -> str:
     of = f"{steps} step{'' if steps == 1 else 's'}"
     lines = []
     if standing:
-        standing_since = (f"{alarm.monitor} since step {alarm.since}" for alarm in standing.values())
+        stand = sorted(standing.values(), key=lambda alarm: not alarm.severe)
+        standing_since = (f"{alarm.monitor} since step {alarm.since}" for alarm in stand)
         lines.append(f"health: alarms stand after {of}: {_listed(standing_since)}")
-        first = next(iter(standing.values()))
-        lines.append(f"{first.monitor}: {first.sentence}")
+        lines.append(f"{stand[0].monitor}: {stand[0].sentence}")
     if ended:
         begun = "health: healthy now, with alarms that are over" if not standing else "alarms that are over"
         lines.append(f"{begun}: {_listed(f'{one.monitor} (steps {one.since} to {one.step})' for one in ended)}")

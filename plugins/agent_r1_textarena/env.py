@@ -15,13 +15,14 @@ from importlib import import_module
 from importlib.util import find_spec
 from numbers import Real
 from random import Random
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 from pydantic import Field, field_validator
 
 from agent_r1_core import (
     Action,
     ComponentConfig,
+    ConfigError,
     EnvConfig,
     EnvServices,
     EpisodeError,
@@ -151,8 +152,7 @@ class TextArena(ToolEnv):
         if named == "random":
             self._script = random_move
         elif named and ":" in named:
-            module, _, function = named.partition(":")
-            self._script = getattr(import_module(module), function)
+            self._script = _function(named)
         if named not in (None, "self"):
             self._numbers[seed % config.players] = 0
         observation = self._next()
@@ -184,7 +184,10 @@ class TextArena(ToolEnv):
             if self._script is None or seat in self._numbers:
                 break
             chance = self.services.rng if self._acted else self._opening
-            self._played.act(self._script(self._text(seat, messages), chance))
+            move = self._script(self._text(seat, messages), chance)
+            if not isinstance(move, str):
+                raise ConfigError(f"env.opponent={self.config.opponent} gave {move!r:.80}; return an action as text")
+            self._played.act(move)
             if self._played.over:
                 return None
         self._seat = seat
@@ -237,3 +240,16 @@ class TextArena(ToolEnv):
         if self._game is None:
             raise EpisodeError("environment textarena got an action before its reset")
         return self._game
+
+
+def _function(named: str) -> Callable[[str, Random], str]:
+    module, _, function = named.partition(":")
+    try:
+        found = getattr(import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"env.opponent={named} cannot be imported: {error}; install the module, or put its folder on PYTHONPATH"
+        ) from error
+    if not callable(found):
+        raise ConfigError(f"env.opponent={named} is no function; name one that is given a text and a random.Random")
+    return cast(Callable[[str, Random], str], found)

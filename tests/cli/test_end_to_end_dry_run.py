@@ -94,6 +94,10 @@ def test_a_component_that_this_machine_cannot_run_is_an_error_already(agent_r1, 
     sentence = "trackers[0] (override 'trackers=[radio]') names radio, which cannot be used here: there is no antenna"
     assert agent_r1("train", "default", "--dry-run", f"model.name={tmp_path}").exit_code == 1, "that is no model"
     refuse(3, sentence, "train", "default", "--dry-run", "trackers=[radio]", "-p", plugin)
+    misspelt = tmp_path / "misspelt.py"
+    misspelt.write_text(NEEDS_AN_ANTENNA.replace("def log", "def lgo").replace("def unavailable", "def needs"))
+    sentence = "names radio, which cannot be used: log is missing; define log(self, step, metrics)"
+    refuse(3, sentence, "train", "default", "--dry-run", "trackers=[radio]", "-p", misspelt)
     resolved = load_config("default", ["trackers=[radio]"], plugins=[plugin])
     with pytest.raises(ComponentLoadError, match="antenna"):
         assemble(resolved)

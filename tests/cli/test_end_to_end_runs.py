@@ -200,9 +200,10 @@ def test_a_resume_of_a_finished_run_changes_nothing_and_says_how_to_train_it_fur
     assert done.stdout == first.stdout
     succeed("train", *small, "--resume")
     assert state() == before
-    refused = agent_r1("train", "runs/small", "--resume", "training.lr=1")
-    assert (refused.exit_code, refused.stdout) == (1, "")
-    assert "started with other values of training.lr; resume it as it is" in refused.stderr
+    for dry in ([], ["--dry-run"]):
+        refused = agent_r1("train", "runs/small", "--resume", "training.lr=1", *dry)
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert "started with other values of training.lr; resume it as it is" in refused.stderr
     assert state().keys() == before.keys()
 
     succeed("train", "runs/small", "--resume", "health.early_stop=true")

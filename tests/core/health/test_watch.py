@@ -65,9 +65,9 @@ def test_a_collapse_is_told_sign_by_sign_each_once_also_by_whoever_goes_on_in_th
     assert [(alarm.value, alarm.threshold) for alarm in alarms[:2]] == [(0.02, 0.01), (0.001, 0.01)]
     assert alarms[1].note() == "step 10: the alarm that stood since step 5 is over (health.prob_gap)"
     assert verdict(alarms, 60).splitlines() == [
-        "health: alarms stand after 60 steps: spread_without_gain since step 14, group_std since step 13, "
+        "health: alarms stand after 60 steps: group_std since step 13, spread_without_gain since step 14, "
         "entropy_collapse since step 20, grad_norm since step 30, reward since step 41",
-        f"spread_without_gain: {alarms[2].sentence}",
+        f"group_std: {alarms[3].sentence}",
         "alarms that are over: prob_gap (steps 5 to 10)",
     ]
     assert verdict(alarms[:2], 12) == "health: healthy now, with alarms that are over: prob_gap (steps 5 to 10)"
@@ -114,8 +114,8 @@ def test_a_severe_alarm_is_a_reason_to_stop_while_it_stands_and_up_to_six_are_na
     assert verdict(alarms[:6], 10).splitlines()[0].endswith(", malformed since step 1")
     (first, _) = verdict(alarms, 10).splitlines()
     assert first == (
-        "health: alarms stand after 10 steps: no_spread since step 1, empty_update since step 1, nonfinite since step "
-        "1, filtered_out since step 1, cut_actions since step 1, malformed since step 1, and 2 more"
+        "health: alarms stand after 10 steps: filtered_out since step 1, no_spread since step 1, empty_update since step "
+        "1, nonfinite since step 1, cut_actions since step 1, malformed since step 1, and 2 more"
     )
 
 

@@ -14,7 +14,7 @@ from agent_r1_textarena.game import refusal
 from agent_r1_textarena.moves import random_move
 from pydantic import ValidationError
 
-from agent_r1_core import Action, EnvServices, EpisodeError, Observation, Step, Task
+from agent_r1_core import Action, ConfigError, EnvServices, EpisodeError, Observation, Step, Task
 from agent_r1_core.testing import ToolEnvContract
 
 Moves = Callable[[str, random.Random], str]
@@ -172,10 +172,14 @@ def test_games_that_cannot_be_played_here_are_refused_by_name(monkeypatch: pytes
         ("2048-v0", {"opponent": "self"}, "cannot begin with 2 players"),
         ("Nim-v0", {"opponent": "self", "kwargs": {"heaps": 3}}, "heaps"),
         ("Othello-v0", {"opponent": "random", "kwargs": {"show_valid": False}, "seed": 1}, "lists no moves"),
+        ("Nim-v0", {"opponent": "no_such_module:move"}, "no_such_module:move cannot be imported: .* PYTHONPATH"),
+        ("Nim-v0", {"opponent": "agent_r1_textarena.moves:move"}, "has no attribute 'move'"),
+        ("Nim-v0", {"opponent": "agent_r1_textarena.moves:__name__"}, "is no function"),
+        ("Nim-v0", {"opponent": "builtins:print", "seed": 1}, "builtins:print gave None; return an action as text"),
     ],
 )
 def test_what_cannot_begin_says_so(name: str, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(EpisodeError, match=said):
+    with pytest.raises((EpisodeError, ConfigError), match=said):
         begun(name, **options)
 
 
