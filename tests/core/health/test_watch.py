@@ -114,8 +114,8 @@ def test_a_severe_alarm_is_a_reason_to_stop_while_it_stands_and_up_to_six_are_na
     assert verdict(alarms[:6], 10).splitlines()[0].endswith(", malformed since step 1")
     (first, _) = verdict(alarms, 10).splitlines()
     assert first == (
-        "health: alarms stand after 10 steps: filtered_out since step 1, no_spread since step 1, empty_update since step "
-        "1, nonfinite since step 1, cut_actions since step 1, malformed since step 1, and 2 more"
+        "health: alarms stand after 10 steps: filtered_out since step 1, no_spread since step 1, empty_update since "
+        "step 1, nonfinite since step 1, cut_actions since step 1, malformed since step 1, and 2 more"
     )
 
 
