@@ -281,6 +281,15 @@ MONITORS: tuple[Monitor, ...] = (
         "the reasons in the notes of the run: repair what raises, and let fewer of what is too slow run at once",
         per=(metric.ROLLOUT_EPISODES, metric.ROLLOUT_FAILED),
     ),
+    Monitor(
+        "retried_episodes",
+        metric.ROLLOUT_RETRIES,
+        AtLeast(threshold=0.1, steps=3),
+        "{value} of the attempts at an episode failed and were played again (alarm at {limit}): what is learnt from is "
+        "what did not fail",
+        "the reasons that the run told: repair what raises, and let fewer of what is too slow run at once",
+        per=(metric.ROLLOUT_EPISODES, metric.ROLLOUT_FAILED, metric.ROLLOUT_RETRIES),
+    ),
     # Does it still get better?
     Monitor(
         "reward",

@@ -46,6 +46,8 @@ class Collector:
         self._shared = EpisodeServices.of(settings, tokenizer, self._threads)
         self._told = ToolCounts()
         """The calls that results have reported: where rollouts overlap, one of them counts each call."""
+        self._retried: set[type[Exception]] = set()
+        """The kinds of failures after which an episode was played again, each told once."""
         self._slots: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
 
     async def collect(self, request: RolloutRequest, on_episode: OnEpisode | None = None) -> RolloutResult:
@@ -67,7 +69,7 @@ class Collector:
             ConfigError, ModelError, PluginError: as `collect`.
         """
         shared = replace(self._shared, greedy=greedy)
-        rollout = _Rollout(self.engine, self.frozen, shared, self._free_slots(), plans, on_finished)
+        rollout = _Rollout(self.engine, self.frozen, shared, self._free_slots(), plans, on_finished, self._retried)
         await (rollout.play_in_rounds() if self.settings.deterministic else rollout.play_freely())
 
     def _free_slots(self) -> asyncio.Semaphore:
@@ -98,6 +100,7 @@ class _Rollout:
     """Of the collector: calls that overlap share them."""
     plans: Sequence[EpisodePlan]
     on_finished: OnFinished
+    retried: set[type[Exception]]
 
     async def play_freely(self) -> None:
         """Play every episode in an asyncio task of its own, `max_episodes` at once."""
@@ -209,6 +212,12 @@ class _Rollout:
         hopeless = isinstance(episode.error, PromptTooLong | BadDemonstration)
         retries = 0 if hopeless else self.shared.settings.max_retries
         if episode.error is not None and attempt <= retries:
+            if type(episode.error) not in self.retried:
+                self.retried.add(type(episode.error))
+                _LOG.warning(
+                    "an episode failed and is played again: %s (rollout/retries counts all such attempts)",
+                    episode.trajectory.reason,
+                )
             return attempt + 1
         self.on_finished(plan, episode.trajectory)
         return None

@@ -155,7 +155,9 @@ EVERYWHERE = pytest.mark.parametrize("where", ["reset", "step", "engine", "rewar
 
 @BOTH_MODES
 @EVERYWHERE
-def test_what_broke_is_played_again(where: str, deterministic: bool) -> None:
+def test_what_broke_is_played_again_and_told_once(
+    where: str, deterministic: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     own, starts = fragile(where, times=2, max_retries=2, deterministic=deterministic)
     result = own.play(questions(1))
     (one,) = result.groups[0].trajectories
@@ -164,6 +166,8 @@ def test_what_broke_is_played_again(where: str, deterministic: bool) -> None:
     assert len(starts) == 3
     assert result.dropped == []
     assert (result.metrics["rollout/retries"], result.metrics["rollout/failed"]) == (2.0, 0.0)
+    (told,) = [record.message for record in caplog.records if "is played again" in record.message]
+    assert f"the {where} is gone" in told
 
 
 @BOTH_MODES
