@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ Thinking = Literal["separate", "text"]
 """Where a reply's reasoning goes: into the API's own field for it, or into the text, which every client keeps."""
 
 _END = "</think>"
+_CHANNEL = re.compile(r"<\|channel\|>(\w+).*?<\|message\|>(.*?)(?=<\|(?:end|start|return|call)\|>|\Z)", re.DOTALL)
 _RANDOM = random.Random()
 
 
@@ -54,7 +56,8 @@ def reply_of(
     thinking: Thinking,
 ) -> Reply:
     """An action as the reply to a request. Calls are read only where it has tools; malformed ones stay text."""
-    whole, begin = action.opened + (action.protected or action.text), len(action.opened)
+    raw, begin = action.protected or action.text, len(action.opened)
+    whole = action.opened + _without_channels(raw)
     stops = [(start, one) for one in request.stop if (start := whole.find(one, begin)) >= 0]
     stop, stopped_by = min(stops, default=(len(whole), None))
     calls: list[ToolCall] = []
@@ -63,10 +66,10 @@ def reply_of(
     if form is not None and request.tools:
         form = copy(form)
         form.bind(request.tools)
-        parsed = form.parse(whole)
+        parsed = form.parse(action.opened + raw)
         calls = parsed.calls
         if calls:
-            spans, said = _thoughts(whole, calls, form), parsed.text or ""
+            spans, said = _thoughts(whole, calls, form), without_thinking(_without_channels(parsed.text or ""))
             written = "".join(whole[max(first, begin) : end] for first, end in spans) + said
     thoughts = [whole[first:end].removeprefix("<think>").removesuffix(_END).strip() for first, end in spans]
     thought = "\n\n".join(filter(None, thoughts))
@@ -108,6 +111,14 @@ def _written(call: Call, form: ToolFormat) -> str:
     return Markup(text, [(0, start), (stop, len(text))]) if 0 < start <= stop else text
 
 
+def _without_channels(said: str) -> str:
+    """A reply in gpt-oss's channels as other models write it: what stands in `analysis` is a thought."""
+    if not said.startswith("<|channel|>"):
+        return said
+    parts = [(one[1] == "analysis", one[2]) for one in _CHANNEL.finditer(said)]
+    return "".join(f"<think>{text}{_END}" if thought else text for thought, text in parts) if parts else said
+
+
 def _thoughts(whole: str, calls: Sequence[ToolCall], form: ToolFormat) -> list[tuple[int, int]]:
     """Where the thoughts of a reply with these calls stand: without what an argument says of thoughts, they are other
     calls."""
@@ -119,7 +130,8 @@ def _thoughts(whole: str, calls: Sequence[ToolCall], form: ToolFormat) -> list[t
 
 def _thinking_tokens(action: Action, decode: Callable[[Sequence[int]], str]) -> int:
     """The ids up to the end of the first thought; all of them where it did not end."""
-    return bisect_left(range(len(action.ids)), True, key=lambda count: _END in decode(action.ids[:count]))
+    end = "<|end|>" if action.text.startswith("<|channel|>") else _END
+    return bisect_left(range(len(action.ids)), True, key=lambda count: end in decode(action.ids[:count]))
 
 
 def _call(call: ToolCall) -> Call:

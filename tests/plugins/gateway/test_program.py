@@ -647,6 +647,7 @@ def test_a_program_reads_nothing_from_its_stop_string_on(stop, read):
     assert (reply.thinking, reply.text, reply.stopped_by) == read, "the template opened the thought"
 
 
+OSS = "<|channel|>analysis<|message|>I  look.<|end|>"
 NOTES = '<tool_call>{"name": "note", "arguments": {"text": "%s"}}</tool_call>'
 
 
@@ -657,6 +658,10 @@ NOTES = '<tool_call>{"name": "note", "arguments": {"text": "%s"}}</tool_call>'
         (f"I see. <think>a</think>{NOTES % 'x'}<think>b</think>", "a\n\nb", "I see.", ["x"]),
         (f"<think>a</think>B{NOTES % '<think>y</think>x'}", "a", "B", ["<think>y</think>x"]),
         (NOTES % "y</think>x", "", "", ["y</think>x"]),
+        (OSS + "<|start|>assistant<|channel|>final<|message|>Paris", "I  look.", "Paris", []),
+        (OSS + f"<|start|>assistant<|channel|>commentary<|message|>B{NOTES % 'x'}", "I  look.", "B", ["x"]),
+        ("<|channel|>final<|message|>Paris<|return|>", "", "Paris", []),
+        ("<|channel|>fin", "", "<|channel|>fin", []),
     ],
 )
 def test_every_thought_reaches_the_program_once_and_arguments_to_the_letter(said, thought, text, noted):
@@ -666,7 +671,8 @@ def test_every_thought_reaches_the_program_once_and_arguments_to_the_letter(said
     assert (apart.thinking, apart.text) == (thought, text)
     kept = reply_of(Action(said), request, Hermes(), str, "text")
     blocks = "".join(f"<think>{one}</think>" for one in thought.split("\n\n") if one)
-    assert (kept.thinking, kept.text) == ("", f"{blocks}{text}" if noted else said)
+    plain = said.startswith("I see.") and not noted
+    assert (kept.thinking, kept.text) == ("", said if plain else f"{blocks}{text}")
     assert all([call.as_object["text"] for call in reply.calls] == noted for reply in (apart, kept))
 
 
@@ -686,3 +692,11 @@ def test_tokens_of_the_reasoning_are_counted(text, tokens):
     request = ChatRequest("policy", (ChatMessage("user", "Hi"),))
     reply = reply_of(Action(text, tuple(ids)), request, None, "".join, "separate")
     assert (reply.completion_tokens, reply.thinking_tokens) == (len(ids), tokens)
+
+
+def test_tokens_of_an_analysis_are_reasoning():
+    ids = ("<|channel|>", "analysis", "<|message|>", "I  look.", "<|end|>", "<|start|>assistant", "<|channel|>final")
+    ids += ("<|message|>Paris",)
+    request = ChatRequest("policy", (ChatMessage("user", "Hi"),))
+    reply = reply_of(Action("".join(ids), ids), request, None, "".join, "separate")
+    assert (reply.text, reply.thinking_tokens) == ("Paris", 5)
