@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import re
 import shlex
 from collections import deque
@@ -77,6 +78,8 @@ class ProgramEnv(ToolEnv):
         """Requests since the last turn that left none; that turn shows them, or the first one."""
         self._untrained = 0
         """How many there were in a row."""
+        self._passed_on = 0
+        """Requests that went to other models."""
 
     @classmethod
     def uses_tools(cls) -> bool:
@@ -100,7 +103,10 @@ class ProgramEnv(ToolEnv):
 
     @classmethod
     def unavailable(cls, config: ProgramConfig) -> str | None:
-        """A sentence if there is no program, or none that would be found."""
+        """A sentence if there is no program, or none that would be found, or no key for the models elsewhere."""
+        sent = any(rule not in OURS for rule in config.models.values())
+        if sent and config.models_key and not os.environ.get(config.models_key):
+            return f"env.models_key names the environment variable {config.models_key}, which is not set; set it"
         if config.command:
             script = config.script()
             return script and (
@@ -154,7 +160,12 @@ class ProgramEnv(ToolEnv):
         await self._program.start(self._told(task), self._gateway.address, line.key, ended)
         first = await self._next("asked the model for nothing")
         if isinstance(first, _Ended):
-            early = "the program ended before it asked the model; see whether it used its base address"
+            early = (
+                f"the program ended before it asked the policy: {self._passed_on} of its requests went to other models "
+                "(env.models)"
+                if self._passed_on
+                else "the program ended before it asked the model; see whether it used its base address"
+            )
             raise self._failure(first.result if isinstance(first.result, Exception) else EpisodeError(early))
         return self._show(first)
 
@@ -288,7 +299,10 @@ class ProgramEnv(ToolEnv):
 
     def _elsewhere(self, model: str) -> Elsewhere | None:
         rule = self.config.rule_for(model)
-        return None if rule in OURS else Elsewhere(rule, self.config.models_key)
+        if rule in OURS:
+            return None
+        self._passed_on += 1
+        return Elsewhere(rule, self.config.models_key)
 
     def _earn(self, reward: float) -> None:
         self._earned += reward

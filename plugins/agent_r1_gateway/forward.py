@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import httpx2
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Send
 
 from agent_r1_gateway.wire import Refused
 
@@ -61,4 +63,12 @@ class Forwarder:
                 await answer.aclose()
 
         answered = {name: answer.headers[name] for name in _RETURNED if name in answer.headers}
-        return StreamingResponse(pieces(), answer.status_code, answered)
+        return _PassedOn(pieces(), answer.status_code, answered)
+
+
+class _PassedOn(StreamingResponse):
+    """Breaks off where the other server's answer does, so that the client's connection ends, too."""
+
+    async def stream_response(self, send: Send) -> None:
+        with suppress(httpx2.HTTPError):
+            await super().stream_response(send)

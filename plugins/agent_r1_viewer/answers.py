@@ -222,12 +222,25 @@ def _matrix(run: OpenedRun, score: str | None) -> Answer:
         "evaluations": [
             {"name": one.name, "step": one.step, "headline": one.headline, "n": one.n} for one in evaluations
         ],
+        "chooser": _chooser(run),
         "questions": [asdict(question) for question in found.questions],
         "cells": found.cells,
         "rows": found.rows,
         "predictions": [[shortened(text) for text in texts] for texts in found.predictions],
         "problems": [*damaged, *found.problems, *failed],
     }
+
+
+def _chooser(run: OpenedRun) -> str | None:
+    """The evaluation set that chooses the best checkpoint, and is in no mean."""
+    try:
+        run.file("config.yaml")
+        with run.lock:
+            evaluation = run.summary.config().get("evaluation")
+    except RunError:
+        return None
+    chooser = evaluation.get("choose_on") if isinstance(evaluation, dict) else None
+    return chooser if isinstance(chooser, str) else None
 
 
 def _step_of(run: OpenedRun, text: str) -> int:

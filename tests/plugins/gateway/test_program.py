@@ -247,6 +247,48 @@ class Busy(BaseHTTPRequestHandler):
         self.end_headers()
 
 
+def test_whoever_asks_other_models_alone_hears_that_the_policy_was_not_asked(monkeypatch):
+    monkeypatch.setenv("KEY_OF_THE_JUDGE", "key")
+    with HTTPServer(("127.0.0.1", 0), Busy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        options = {"models": {"*": f"http://127.0.0.1:{server.server_port}"}, "models_key": "KEY_OF_THE_JUDGE"}
+        trajectory = play_one(lambda client, episode: [client.post([user("Hi")])].clear(), **options)
+        server.shutdown()
+    assert trajectory.reason.startswith(
+        "the program ended before it asked the policy: 1 of its requests went to other models"
+    )
+    config = ProgramConfig(command=["true"], **options)
+    assert ProgramEnv.unavailable(config) is None
+    monkeypatch.delenv("KEY_OF_THE_JUDGE")
+    assert "KEY_OF_THE_JUDGE, which is not set" in ProgramEnv.unavailable(config)
+
+
+class Half(BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.send_response(200)
+        self.send_header("content-length", "1000")
+        self.end_headers()
+        self.wfile.write(b"{")
+
+
+def test_an_answer_that_breaks_off_elsewhere_breaks_off_here_without_a_traceback(caplog):
+    broken = []
+
+    def asks(client, episode):
+        try:
+            client.post([user("Hi")], model="judge").json()
+        except httpx2.HTTPError as error:
+            broken.append(error)
+        client.ask([user("Hi")])
+
+    with HTTPServer(("127.0.0.1", 0), Half) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        play_one(asks, models={"judge": f"http://127.0.0.1:{server.server_port}"})
+        server.shutdown()
+    assert len(broken) == 1
+    assert not any(record.exc_info for record in caplog.records)
+
+
 def test_another_server_says_itself_when_to_ask_again():
     told = []
 

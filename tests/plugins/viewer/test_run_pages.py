@@ -15,6 +15,8 @@ import pyarrow.parquet
 import pytest
 from playwright.sync_api import expect
 
+from agent_r1_core.runs.run import Run
+
 Open = Callable[..., Any]
 ENDS = re.compile(r"eval/.*_(low|high)$")
 
@@ -257,6 +259,25 @@ def test_cells_counts_and_links_equal_the_files(open_page: Open, recorded: Path)
         button.click()
         assert rows.locator("th").all_inner_texts() == [titles[task] for task in of]
     assert "change=wrong" in page.url
+
+
+def test_the_mean_is_that_of_the_sets_without_the_one_that_chooses(
+    open_page: Open, show: Callable[[Path], str], copied: Path
+) -> None:
+    """Of 3 questions of `one`, 1 of `two` and 2 of `choose`, as the run itself reports it: (1/3 + 1) / 2."""
+    line = json.loads((copied / "evaluations" / "step_000000.jsonl").read_text().splitlines()[0])
+    right = [("one", 1), ("one", 0), ("one", 0), ("two", 1), ("choose", 0), ("choose", 0)]
+    lines = [line | {"task": f"q{n}", "set": of, "rewards": {"exact_match": one}} for n, (of, one) in enumerate(right)]
+    estimate = {"mean": 2 / 3, "low": 0.0, "high": 1.0, "method": "wilson", "n": 4}
+    Run.open(copied).write_evaluation("step_000000", {"metrics": {"exact_match": estimate}}, 0, lines)
+    config = copied / "config.yaml"
+    config.write_text(config.read_text() + "evaluation: {choose_on: choose}\n")
+    page = open_page("#/runs/small/evaluations?score=exact_match", at=show(copied.parent))
+    first = page.locator(".matrix thead th").nth(2)
+    expect(first).to_contain_text("0.667")
+    for chosen, mean in (("one", "0.333"), ("choose", "0.000"), ("", "0.667")):
+        page.get_by_role("combobox", name="Set").select_option(chosen)
+        expect(first).to_contain_text(mean)
 
 
 def test_a_score_and_a_filter_stay_in_the_address_and_arrows_lead_on(open_page: Open, recorded: Path) -> None:

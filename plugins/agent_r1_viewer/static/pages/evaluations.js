@@ -130,7 +130,7 @@ export async function show(place, { parts, query }) {
     const shown = asked.filter((one) => !chosen.change || one.change === chosen.change);
     grid.update(
       ORDERS[chosen.order][1](shown),
-      answer.evaluations.map((_, column) => mean(asked.map((one) => one.cells[column]))),
+      answer.evaluations.map((_, column) => meanOfSets(asked, column, answer.chooser)),
     );
   }
 
@@ -196,6 +196,14 @@ function nothing(id) {
 }
 
 /** Of the scores that are numbers. */
+/** The unweighted mean of the sets' means, as runs report it: without the set that chooses checkpoints, if others are shown. */
+function meanOfSets(questions, column, chooser) {
+  const others = questions.filter((one) => one.set !== chooser);
+  const counted = others.length ? others : questions;
+  const sets = [...new Set(counted.map((one) => one.set))];
+  return mean(sets.map((set) => mean(counted.filter((one) => one.set === set).map((one) => one.cells[column]))));
+}
+
 function mean(values) {
   const known = values.filter(isNumber);
   return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
