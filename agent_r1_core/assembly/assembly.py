@@ -18,7 +18,7 @@ from agent_r1_core.assembly.hardware import Hardware, apply
 from agent_r1_core.assembly.model_source import ModelSource, find_model, refuse_code, too_few_positions
 from agent_r1_core.assembly.roles import LearnerRole, Rollouts
 from agent_r1_core.assembly.site import HERE, Site
-from agent_r1_core.assembly.task_notes import describe_mixture, describe_shared
+from agent_r1_core.assembly.task_notes import describe_mixture, describe_overlap, describe_shared
 from agent_r1_core.assembly.task_order import Order
 from agent_r1_core.assembly.task_sets import (
     TRAIN,
@@ -177,6 +177,8 @@ def assemble(
         _check_demonstrations(resolved, sets[TRAIN])
         for sentence in (*describe_mixture(config, sets[TRAIN]), *describe_shared(resolved, sets)):
             note(sentence)
+    for sentence in describe_overlap(config, sets):
+        note(sentence)
     order = training_order(config, sets[TRAIN]) if learning else None
     if order is not None and checkpoint is not None:
         order = load_task_order(order, checkpoint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from agent_r1_core.assembly.task_order import shares
@@ -55,6 +56,21 @@ def describe_shared(resolved: ResolvedConfig, sets: Mapping[str, TaskSet]) -> li
                     "scores are likely too high; remove what is repeated, or set tasks.eval"
                 )
     return [one for one in sentences if one not in resolved.warnings]
+
+
+def describe_overlap(config: RunConfig, sets: Mapping[str, TaskSet]) -> list[str]:
+    """Sentences about evaluation sets that ask the same."""
+    asked = {name: {task_key(task) for task in of.tasks} for name, of in sets.items() if name != TRAIN}
+    sentences = []
+    for one, other in combinations(asked, 2):
+        shared = len(asked[one] & asked[other])
+        if config.evaluation.choose_on in (one, other):
+            why = "so the checkpoint is chosen on questions that are scored, and the scores are likely too high"
+        else:
+            why = "so means, intervals and comparisons over both count these twice"
+        if shared:
+            sentences.append(f"the evaluation sets {one} and {other} share {shared} questions, {why}")
+    return sentences
 
 
 def asked_in_training(tasks: Sequence[Task], train: TaskSet) -> list[Task]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from agent_r1_arithmetic.source import Arithmetic
 
-from agent_r1_core.assembly.task_notes import describe_mixture, describe_shared
+from agent_r1_core.assembly.task_notes import describe_mixture, describe_overlap, describe_shared
 from agent_r1_core.assembly.task_sets import TaskSet, load_tasks, record, set_names, training_order
 from agent_r1_core.config import ResolvedConfig, load_config
 from agent_r1_core.errors import ConfigError, RunError, TaskError
@@ -158,6 +158,15 @@ def test_questions_that_are_scored_and_trained_on_are_named_whatever_their_ids(t
     assert repeated.startswith("tasks.train has questions more than once, so that some that are held out are trained")
     ours = load_config("default", [])
     assert describe_shared(ours, load(ours, "train", "eval")) == [], "a recipe of the package may"
+
+
+def test_evaluation_sets_that_ask_the_same_are_named(tmp_path: Path) -> None:
+    asked_twice(tmp_path, "one", "two", "three")
+    files = ", ".join(f"{name}: {{name: qa, path: {tmp_path / name}.jsonl}}" for name in ("one", "two", "three"))
+    resolved = recipe("tools=[]", "evaluation.choose_on=three", evaluation=f"tasks.eval={{{files}}}")
+    both, *chosen = describe_overlap(resolved.config, load(resolved, "one", "two", "three"))
+    assert both.startswith("the evaluation sets one and two share 5 questions, so means, intervals")
+    assert ["chosen on questions that are scored" in one for one in chosen] == [True, True]
 
 
 def test_other_questions_under_the_same_ids_are_seen(tmp_path: Path) -> None:
