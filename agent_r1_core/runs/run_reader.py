@@ -137,10 +137,10 @@ class RunReader:
         path = self.path / "evaluations" / f"{name}.json"
         files = trajectory_files(path, read_evaluation(path))
         if set_name not in files:
-            raise RunError(
-                f"{path} keeps no episodes token by token{f' of the set {set_name}' if set_name else ''}; "
-                f"it has {', '.join(files) or 'none'}; evaluate with recording.evaluation_episodes above 0"
-            )
+            of = f" of a set {set_name!r}" if set_name else ""
+            kept = ", ".join(filter(None, files))
+            advice = f"name one of its sets: {kept}" if kept else "evaluate with recording.evaluation_episodes above 0"
+            raise RunError(f"{path} keeps no episodes token by token{of}; {advice}")
         return read_trajectories(path.with_name(files[set_name]))
 
     def evaluation_tasks(self) -> EvaluationTasks | None:

@@ -14,8 +14,10 @@ import re
 import threading
 from collections.abc import Mapping
 from importlib.util import find_spec
+from numbers import Real
 from typing import Any, Literal
 
+import numpy
 from pydantic import Field, field_validator
 
 from agent_r1_core import ComponentConfig, EnvServices, EpisodeError
@@ -116,15 +118,27 @@ class Gymnasium(World):
 
     def move(self, action: int) -> Outcome:
         """One step of the environment."""
-        self._seen, reward, terminated, truncated, info = self._env.step(action)  # type: ignore[union-attr]
-        success = self.succeeded(float(reward), bool(terminated), info)
-        return Outcome(float(reward), bool(terminated), bool(truncated), success)
+        given: Any = self._env.step(action)  # type: ignore[union-attr]
+        if not isinstance(given, tuple) or len(given) != 5:
+            raise EpisodeError(
+                f"{self.config.id}.step() gave {given!r:.80}; return observation, reward, terminated, truncated, info"
+            )
+        self._seen, reward, terminated, truncated, info = given
+        if not isinstance(reward, Real | numpy.ndarray) or numpy.ndim(reward):  # type: ignore[arg-type]
+            raise EpisodeError(f"{self.config.id}.step() gave the reward {reward!r:.80}; use a number")
+        ended, cut = self._flag("terminated", terminated), self._flag("truncated", truncated)
+        return Outcome(float(reward), ended, cut, self.succeeded(float(reward), ended, info))
+
+    def _flag(self, name: str, value: Any) -> bool:
+        if not isinstance(value, bool | numpy.bool_):
+            raise EpisodeError(f"{self.config.id} gave {name}={value!r:.80}; use True or False")
+        return bool(value)
 
     def succeeded(self, reward: float, terminated: bool, info: Mapping[str, Any]) -> bool | None:
         """Whether the goal is reached; None where the environment does not say."""
         if self.config.success_reward is not None:
             return terminated and reward >= self.config.success_reward
-        return bool(info["is_success"]) if "is_success" in info else None
+        return self._flag("is_success", info["is_success"]) if "is_success" in info else None
 
     def show(self) -> str:
         """The rendering, with coloured characters as `[red S]`; or the observation."""

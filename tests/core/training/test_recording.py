@@ -100,8 +100,10 @@ def test_an_evaluation_keeps_the_first_episodes_of_each_set(run: Run) -> None:
             assert [one.total_reward for one in played] == [one.total for one in records[:kept]]
             file = run.evaluation_trajectories_file(name, set_name)
             assert pq.read_table(file)["step"].to_pylist() == [step] * kept
-    with pytest.raises(RunError, match="keeps no episodes token by token of the set odd; it has sums, more; evaluate"):
+    with pytest.raises(RunError, match="token by token of a set 'odd'; name one of its sets: sums, more"):
         run.read_evaluation_trajectories("step_000001", "odd")
+    with pytest.raises(RunError, match="token by token; name one of its sets: sums, more"):
+        run.read_evaluation_trajectories("step_000001")
 
 
 @pytest.mark.slow

@@ -57,6 +57,24 @@ def test_an_action_that_cannot_be_read_moves_nothing_and_is_told(begun, text: st
     assert step.observation.state_key == env.first.state_key
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((0, 1.0, "False", False, {}), "terminated='False'; use True or False"),
+        ((0, 1.0, False, 0, {}), "truncated=0; use True or False"),
+        ((0, 1.0, False, False, {"is_success": "no"}), "is_success='no'; use True or False"),
+        ((0, "0.5", False, False, {}), "gave the reward '0.5'; use a number"),
+        ((0, None, False, False, {}), "gave the reward None; use a number"),
+        ((0, 1.0, False, {}), "return observation, reward, terminated, truncated, info"),
+    ],
+)
+def test_what_a_step_may_not_give_is_named(begun, answer, monkeypatch, given: tuple, said: str) -> None:
+    env = begun(Gymnasium, **CLIFF)
+    monkeypatch.setattr("gymnasium.envs.toy_text.cliffwalking.CliffWalkingEnv.step", lambda self, action: given)
+    with pytest.raises(EpisodeError, match="CliffWalking-v1.*" + re.escape(said)):
+        answer(env, "up")
+
+
 def test_an_end_of_the_world_and_a_time_limit_are_two_things(begun, answer) -> None:
     limited = begun(Gymnasium, **CLIFF, max_steps=2, actions_per_turn=5)
     step = answer(limited, "up, up, up, up")
