@@ -60,9 +60,20 @@ def train(
         if not dry_run:
             run = train_resolved(resolved, resume=resume, force=force, listener=display)
     if dry_run:
+        if resolved.run is not None and resume:
+            _check_resumable(resolved, force)
         _show(resolved)
     else:
         _finish(run, resolved)
+
+
+def _check_resumable(resolved: ResolvedConfig, force: bool) -> None:
+    """Refuse, by a RunError, what the resume itself would refuse."""
+    from agent_r1_core.runs.run import Run
+    from agent_r1_core.training.resume import check_resumable
+
+    assert resolved.run is not None
+    check_resumable(Run.open(resolved.run), resolved, force)
 
 
 def _earlier_metrics(resolved: ResolvedConfig) -> list[dict[str, Any]]:

@@ -113,6 +113,10 @@ class ChatTemplate:
         """What the template writes after an assistant's message."""
         return self._try([_USER, _ACTION], generation_prompt=False).partition(_PROBE)[2]
 
+    def next_text(self, message: Message) -> str:
+        """What the template writes after an assistant's message that another message follows."""
+        return self._try([_USER, _ACTION, message]).partition(_PROBE)[2]
+
     def opening_text(self) -> str:
         """What the template writes between the generation prompt and an assistant's message, without empty thoughts."""
         prompt, (repeated, found, _) = self._try([_USER]), self._try([_USER, _ACTION], (), False).partition(_PROBE)

@@ -41,8 +41,11 @@ class ChatTokenizer:
             raise ModelError(f"{self.name} has no end-of-turn token; set eos_token in its tokenizer_config.json")
         self.eos_ids: tuple[int, ...] = tuple(sorted(end_ids))
         own = self.eos_ids[0] if raw.eos_token_id is None else int(raw.eos_token_id)
-        self.end_id: int = min(closing, default=own)
-        """Closes an action that nobody sampled, as the template closes an assistant's message."""
+        self.end_id: int = min(closing, default=self._begun_by("user", own))
+        """Closes an action that nobody sampled, as the template closes an assistant's message; where it closes none, as
+        the next message begins, if a policy may end there."""
+        self.call_end_id: int = min(closing, default=self._begun_by("tool", self.end_id))
+        """The same before a tool's message."""
         opening = self.encode(self.template.opening_text())
         marks = [place for place, index in enumerate(opening) if index in self._special_ids]
         self.opening_ids = opening if marks else []
@@ -50,6 +53,11 @@ class ChatTokenizer:
         message that it repeats; else empty."""
         self.opening: str = self.decode(opening[marks[-1] :]) if marks else ""
         """The end of that."""
+
+    def _begun_by(self, role: str, otherwise: int) -> int:
+        """The end of turn with which a message of this role begins."""
+        begun = self.encode(self.template.next_text({"role": role, "name": "tool", "content": "hello"}))[:1]
+        return next((index for index in begun if index in self.eos_ids), otherwise)
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> ChatTokenizer:

@@ -43,7 +43,7 @@ def demonstrated_actions(messages: Iterable[Mapping[str, Any]]) -> list[Demonstr
         try:
             role, text = message["role"], text_of(message)
             if role == "assistant":
-                actions.append(DemonstratedAction(_with_thought(message, text), _calls(message)))
+                actions.append(_action(message, text))
             elif not actions:
                 raise ValueError(f"comes from the {role}, and a demonstration begins with an assistant message")
             else:
@@ -56,6 +56,17 @@ def demonstrated_actions(messages: Iterable[Mapping[str, Any]]) -> list[Demonstr
     if not actions:
         raise ValueError("there is no assistant message")
     return actions
+
+
+def _action(message: Mapping[str, Any], text: str) -> DemonstratedAction:
+    if message.get("function_call"):
+        raise ValueError("has a function_call, as the older format does; write it as tool_calls")
+    if message.get("weight", 1) != 1:
+        raise ValueError(f"has the weight {message['weight']}, and every action is learnt from alike; leave it out")
+    action = DemonstratedAction(_with_thought(message, text), _calls(message))
+    if not action.text.strip() and not action.calls:
+        raise ValueError("says nothing and calls nothing; leave it out, or write what it says")
+    return action
 
 
 def text_of(message: Mapping[str, Any]) -> str:
@@ -82,6 +93,8 @@ def _with_thought(message: Mapping[str, Any], text: str) -> str:
         raise ValueError("has a reasoning_content that is no text; write a text, or leave it out")
     if "</think>" in text:
         raise ValueError("has a thought in its content and one in reasoning_content; leave one of them out")
+    if "</think>" in thought:
+        raise ValueError("has a </think> in its reasoning_content, where the thought would end; leave it out")
     return f"<think>\n{encodable(thought).strip()}\n</think>\n\n{text.lstrip()}"
 
 

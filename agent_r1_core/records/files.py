@@ -190,6 +190,17 @@ def _beyond(error: ValueError | RecursionError) -> str:
     return "is nested too deeply" if isinstance(error, RecursionError) else "holds a number with too many digits"
 
 
+def _as_written(batch: Any) -> Any:
+    """The batch with numbers of 32 bits as the decimal ones that were meant: 0.1, not 0.10000000149011612."""
+    import pyarrow as pa
+
+    for place, field in enumerate(batch.schema):
+        if field.type == pa.float32():
+            numbers = batch.column(place).cast(pa.string()).cast(pa.float64())
+            batch = batch.set_column(place, field.name, numbers)
+    return batch
+
+
 def _read_parquet(path: Path) -> Iterator[tuple[str, Any]]:
     import pyarrow
 
@@ -200,7 +211,7 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, Any]]:
             working(f"reading {path.name}", file.metadata.num_rows, unit="records") as work,
         ):
             for batch in file.batches(_PARQUET_ROWS):
-                for record in batch.to_pylist():
+                for record in _as_written(batch).to_pylist():
                     number += 1
                     yield f"record {number} of {path}", record
                 work.advance(batch.num_rows)

@@ -90,14 +90,28 @@ class Demonstration:
                 f"{self._name} ends after {self._done} actions, and the episode goes on; let its last message end the "
                 "episode, by an answer as the environment wants it"
             )
+        self._check_shown(request)
         action, self._done = self._actions[self._done], self._done + 1
-        ids = self._ids(self._behind_prompt(self._text(action), request), request)
+        said = self._behind_prompt(self._text(action), request)
+        ids = self._ids(said, request, self._tokenizer.call_end_id if action.calls else self._tokenizer.end_id)
         if len(ids) > request.sampling.max_new_tokens:
             raise BadDemonstration(
                 f"{self._where} has {len(ids)} tokens, and there is room for {request.sampling.max_new_tokens}; raise "
                 "engine.max_new_tokens or env.max_tokens, or shorten it"
             )
         return Generation(tuple(ids), (math.nan,) * len(ids), "stop", context_digest(request.ids))
+
+    def _check_shown(self, request: Request) -> None:
+        """Refuse, by a BadDemonstration, what the file says between two actions and the policy does not read."""
+        before = self._actions[self._done - 1].replies if self._done else []
+        said = [(reply["role"], reply["content"].strip()) for reply in before if reply["role"] != "tool"]
+        read = self._tokenizer.decode(request.ids) if any(text for _, text in said) else ""
+        for role, text in said:
+            if text not in read:
+                raise BadDemonstration(
+                    f"{self._where} is followed by a message of the {role} that the environment does not say "
+                    f"({text[:40]!r}); leave it out, or take the environment that says it"
+                )
 
     async def answer(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """`EnvServices.call_tools` where the demonstration says what the tools answered."""
@@ -145,7 +159,7 @@ class Demonstration:
             )
         return text.removeprefix("<think>").removeprefix(opened.removeprefix("<think>"))
 
-    def _ids(self, text: str, request: Request) -> list[int]:
+    def _ids(self, text: str, request: Request, end: int) -> list[int]:
         """The ids of a text, behind what the template writes before a message, and what ends its turn, where no stop
         string does."""
         opening = self._tokenizer.opening_ids
@@ -159,7 +173,7 @@ class Demonstration:
                 f"{self._where} goes on after {text[: min(ends)][-20:]!r}, where the run's tool format ends an action; "
                 "end it there"
             )
-        return [*opening, *ids, *([] if ends else [self._tokenizer.end_id])]
+        return [*opening, *ids, *([] if ends else [end])]
 
 
 def conversation_of(trajectory: Trajectory, tool_format: ToolFormat | None, name: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from agent_r1_core.errors import ComponentLoadError, RunError
 from agent_r1_core.runs.run import Run
 from agent_r1_core.training.attempts import Recorder, resume_run, start_run
 from agent_r1_core.training.progress import default_listener, showing_work
-from agent_r1_core.training.resume import check_plugin_files, check_resumable, finished_run, recorded_plugins
+from agent_r1_core.training.resume import check_plugin_files, finished_run, recorded_plugins
 from agent_r1_core.work.running import run_async, termination_interrupts, trim_memory
 
 if TYPE_CHECKING:
@@ -128,10 +128,7 @@ def resolve(
             trust=replace(trust, edited=force),
             recorded=recorded,
         )
-        resolved = replace(loaded, recipe=path.name, run=path)
-        if resume and dry_run:
-            check_resumable(Run.open(path), resolved, force)  # as the resume itself will
-        return resolved
+        return replace(loaded, recipe=path.name, run=path)
     if (resume or dry_run) and recipe is not None and _means_a_run(recipe):
         raise RunError(
             f"{recipe} is not a run, so there is nothing to resume; name a run's directory, or drop --resume"

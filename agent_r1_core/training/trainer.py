@@ -261,6 +261,11 @@ class Trainer:
         for text in (text for one in (result, *result.sets.values()) for text in one.conditions):
             if text not in self.assembly.conditions:  # scores that are missing, tool calls that failed
                 self.listener.note(f"in this evaluation {text}")
+        best = self.assembly.config.best_metric
+        if best is not None and best.startswith(metric.EVALUATION) and best not in metrics:
+            self.listener.note(
+                f"in this evaluation {best} (checkpoint.best) has no value, so that it chooses no checkpoint"
+            )
         return metrics
 
     async def _checkpoint(self) -> None:

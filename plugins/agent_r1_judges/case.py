@@ -76,7 +76,7 @@ def note_of(calls: Sequence[tuple[Verdict[Any], bool]], **verdict: Any) -> dict[
         "prompt_tokens": sum(call.prompt_tokens for call in fresh),
         "completion_tokens": sum(call.completion_tokens for call in fresh),
         "attempts": sum(call.attempts for call in fresh),
-        "cached": float(not fresh),
+        "cached": float(bool(calls) and not fresh),
     }
 
 

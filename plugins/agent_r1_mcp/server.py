@@ -54,7 +54,7 @@ class Server:
             raise
         except ConnectionError as error:
             self._lose(connection, str(error))
-            raise Away(f"the server of {tool} ended before it answered; it is started again") from None
+            raise Away(f"the server of {tool} ended before it answered; it is tried again") from None
         except Exception as error:
             raise ToolError(f"the server refused the call: {error}") from None
         if self._lost:
@@ -92,7 +92,7 @@ class Server:
         self._connection = None if self._useless else self._connect()
         if not self._lost:
             self._lost = True
-            _LOG.warning("the MCP server %s is away (%s); it is started again", self._name, why)
+            _LOG.warning("the MCP server %s is away (%s); it is tried again", self._name, why)
         self._in_background(connection.leave())
 
     async def _probe(self, connection: Connection, answered: int) -> None:

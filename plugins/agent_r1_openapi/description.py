@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import yaml
 
 from agent_r1_core.errors import first_line
 
+_LOG = logging.getLogger(__name__)
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 _PLACES = ("path", "query", "header")
 _OWN_HEADERS = {"accept", "content-type", "authorization"}
@@ -61,12 +63,35 @@ def read_description(text: str) -> dict[str, Any]:
 
 
 def operations_of(description: Mapping[str, Any]) -> Iterator[Operation]:
-    """The operations, in the order of the description; of several bodies the one in JSON."""
+    """The operations, in the order of the description; of several bodies the one in JSON. One that requires what is not
+    sent is left out, and the log says so."""
     for path, item in description.get("paths", {}).items():
         shared = item.get("parameters", [])
         for method in METHODS:
-            if method in item:
+            if method not in item:
+                continue
+            unsent = _unsent(description, item[method], shared)
+            if unsent:
+                _LOG.warning("openapi leaves out %s %s, which needs %s", method.upper(), path, unsent)
+            else:
                 yield _operation(description, path, method, item[method], shared)
+
+
+def _unsent(description: Mapping[str, Any], given: Mapping[str, Any], shared: list[Any]) -> str:
+    """What an operation requires that no request has; empty if there is nothing."""
+    for one in (_resolved(description, each) for each in (*shared, *given.get("parameters", []))):
+        if one.get("required") and one["in"] not in _PLACES:
+            return f"the {one['in']} {one['name']}"
+        if one["in"] == "path" and one.get("style", "simple") != "simple":
+            return f"the path parameter {one['name']} in the style {one['style']}"
+    body = _resolved(description, given.get("requestBody", {}))
+    if body.get("required") and not any(map(_is_json, body.get("content", {}))):
+        return f"a body of {' or '.join(body.get('content', {})) or 'no kind'}"
+    return ""
+
+
+def _is_json(kind: str) -> bool:
+    return kind.partition(";")[0] == "application/json"
 
 
 def _operation(
@@ -93,7 +118,7 @@ def _operation(
             required.append(argument)
     body = _resolved(description, given.get("requestBody", {}))
     content = body.get("content", {})
-    media = next((content[kind] for kind in content if kind.partition(";")[0] == "application/json"), None)
+    media = next((content[kind] for kind in content if _is_json(kind)), None)
     if media is not None:
         properties["body"] = media.get("schema") or {}
         required += ["body"] if body.get("required") else []

@@ -12,6 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from agent_r1_core import Record, RecordsConfig, TaskError, read_records, stream_records, text_field
+from agent_r1_core.records.files import _read_parquet
 
 RECORDS = [{"question": "Où?", "n": 1}, {"question": "Who?", "n": 2}]
 
@@ -179,3 +180,9 @@ def test_a_record_without_the_text_is_named(record, sentence):
 
 def test_a_character_that_nothing_can_encode_is_replaced():
     assert text_field({"question": " half \ud83d a pair"}, "question", "record 7") == "half ? a pair"
+
+
+def test_short_floats_of_a_parquet_file_are_the_numbers_that_were_meant(tmp_path: Path) -> None:
+    path = tmp_path / "short.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"f": pyarrow.array([0.1, None, 2.5], pyarrow.float32())}), path)
+    assert [record["f"] for _, record in _read_parquet(path)] == [0.1, None, 2.5]

@@ -34,6 +34,18 @@ def test_the_templates_closing_token_ends_a_turn_though_eos_is_another_and_paddi
     assert segment.mask[-1] == 1
 
 
+def test_where_the_template_closes_nothing_the_next_role_ends_a_turn():
+    """As GLM's does: before a tool's message another token than before a user's."""
+    marks = "{'user': '<|im_start|>', 'assistant': 'A: ', 'tool': '<|im_end|>'}"
+    said = "{% for m in messages %}{{ " + marks + "[m.role] }}{{ m.content }}{% endfor %}"
+    raw = tiny_tokenizer(said + "{% if add_generation_prompt %}A: {% endif %}")
+    raw.eos_token = "<|endoftext|>"
+    ends = ChatTokenizer(raw, raw.convert_tokens_to_ids(["<|im_start|>", "<|im_end|>"]))
+    assert [ends.decode([index]) for index in (ends.end_id, ends.call_end_id)] == ["<|im_start|>", "<|im_end|>"]
+    own = ChatTokenizer(raw)
+    assert {own.end_id, own.call_end_id} == {raw.eos_token_id}, "a policy could not end there"
+
+
 def test_a_folder_round_trips_and_names_its_end_ids(tmp_path):
     tiny_tokenizer().save_pretrained(tmp_path)
     (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, 9]}))

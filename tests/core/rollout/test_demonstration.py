@@ -78,6 +78,11 @@ AGAIN = {"role": "assistant", "content": "<think> and so on", "tool_calls": [CAL
             r"goes on after '.*</search>', where",
         ),
         ((ASKS, ANSWERS), {"source": "file"}, r"action 1 .* makes 1 calls, and 0 tool messages follow; give each"),
+        (
+            (ASKS, TOLD, {"role": "user", "content": "In tags please."}, ANSWERS),
+            {"source": "file"},
+            r"followed by a message of the user that the environment does not say \('In tags please.'\); leave it out",
+        ),
         ((TOLD, ANSWERS), {}, r"cannot be read: message 1 comes from the tool, and a demonstration begins with an"),
     ],
 )
@@ -137,6 +142,13 @@ def calling(arguments: str) -> dict[str, Any]:
             {**ANSWERS, "content": "<think></think>", "reasoning": "Hm"},
             "has a thought in its content and one in",
         ),
+        ({**ANSWERS, "reasoning": "a </think> b"}, "has a </think> in its reasoning_content"),
+        (
+            {"role": "assistant", "content": None, "function_call": {"name": "f"}},
+            "older format does; write it as tool_",
+        ),
+        ({**ANSWERS, "weight": 0}, "message 2 has the weight 0, and every action is learnt from alike"),
+        ({"role": "assistant", "content": " "}, "message 2 says nothing and calls nothing"),
         (calling("{"), "message 2 calls f with arguments that are not JSON; write a JSON object"),
         (calling("[1]"), "message 2 calls f with arguments that are no JSON object; write one"),
     ],

@@ -102,6 +102,23 @@ def test_a_parameter_is_written_in_its_style(declared: dict[str, Any], value: An
     assert str(url).replace("%20", "+") == f"http://api{sent}"
 
 
+NEEDS = {
+    "the cookie sid": {"parameters": [{"in": "cookie", "name": "sid", "required": True}]},
+    "the path parameter id in the style label": {"parameters": [{"in": "path", "name": "id", "style": "label"}]},
+    "a body of text/plain": {"requestBody": {"required": True, "content": {"text/plain": {}}}},
+    "": {"requestBody": {"content": {"text/plain": {}}}},
+}
+
+
+@pytest.mark.parametrize("needs", NEEDS)
+def test_an_operation_that_needs_what_is_not_sent_is_left_out(needs: str, caplog: pytest.LogCaptureFixture) -> None:
+    offered = list(operations_of({"paths": {"/it/{id}": {"post": NEEDS[needs]}}}))
+    assert [record.message for record in caplog.records] == (
+        [f"openapi leaves out POST /it/{{id}}, which needs {needs}"] if needs else []
+    )
+    assert len(offered) == (not needs)
+
+
 def test_an_answer_is_read_in_its_charset() -> None:
     said = {"content-type": "text/plain; Charset=ISO-8859-1"}
     assert _answer(200, said, b"caf\xe9") == "café"
