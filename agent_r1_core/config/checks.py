@@ -98,15 +98,16 @@ def check_setup(setup: Setup) -> None:
 
 
 def _blocks(setup: Setup) -> None:
-    """Report options of components without effect, what this machine lacks for them, and what their kind does."""
+    """Report options of components without effect, what this machine lacks for them, and contracts that they break."""
     for block in setup.blocks:
         for option, why in block.cls.idle_options(block.config).items():
             if getattr(block.config, option) is not None:  # null takes an option away that a recipe has
                 setup.idle((*block.key, option), why)
         reason, key = block.cls.unavailable(block.config), key_text(block.key)
-        why = f" here: {reason}" if reason is not None else ": ".join(("", *check_component(block.kind, block.cls)[:1]))
-        if why:
+        wrong = [] if reason is not None else check_component(block.kind, block.cls)
+        if reason is not None or wrong:
             source = setup.problems.draft.near((*block.key, "name")).text
+            why = f": {wrong[0]}" if wrong else f" here: {reason}"
             setup.unavailable[key] = f"{key} ({source}) names {block.name}, which cannot be used{why}"
         for option in block.cls.Config.data_paths():
             _note_missing(setup, (*block.key, option), getattr(block.config, option))

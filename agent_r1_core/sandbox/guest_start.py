@@ -22,6 +22,8 @@ _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _NO_SUCH_CALL = 0x7FFF0000, 0x00050026
 _NEW_MOUNTS, _NO_SETUID_NO_DEVICES = 0x20000, 2 | 4
 _C = ctypes.CDLL(None, use_errno=True)
+_C.mount.argtypes = [ctypes.c_char_p] * 3 + [ctypes.c_ulong, ctypes.c_char_p]
+_C.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
 
 
 def check(result: int, what: str) -> None:
@@ -52,7 +54,7 @@ def refuse_calls() -> None:
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
     check(_C.prctl(38, 1, 0, 0, 0), "give up new privileges")
     filters = ctypes.create_string_buffer(struct.pack("HP", len(steps), ctypes.addressof(program)))
-    check(_C.prctl(22, 2, ctypes.c_void_p(ctypes.addressof(filters)), 0, 0), "filter system calls")
+    check(_C.prctl(22, 2, ctypes.addressof(filters), 0, 0), "filter system calls")
 
 
 def start(limits: dict[str, int], folders: dict[str, str], isolated: bool) -> None:
