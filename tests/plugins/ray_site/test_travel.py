@@ -66,7 +66,8 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def spec(tmp_path: Path, file: Path) -> WorkerSpec:
     site = Watched()
-    (file.parent / "shown.jsonl").write_text('{"messages": [{"role": "user", "content": "0?"}, {"role": "assistant"}]}')
+    shown = '{"messages": [{"role": "user", "content": "0?"}, {"role": "assistant", "content": "0"}]}'
+    (file.parent / "shown.jsonl").write_text(shown)
     changed = {"env__examples": file.parent / "shown.jsonl"}
     assemble(load_config("default", overrides(tmp_path, 1, **changed), plugins=[file]), site=site)
     sent: WorkerSpec = pickle.loads(pickle.dumps(WorkerSpec.of(site.blueprint)))
