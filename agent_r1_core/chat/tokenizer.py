@@ -41,10 +41,10 @@ class ChatTokenizer:
             raise ModelError(f"{self.name} has no end-of-turn token; set eos_token in its tokenizer_config.json")
         self.eos_ids: tuple[int, ...] = tuple(sorted(end_ids))
         own = self.eos_ids[0] if raw.eos_token_id is None else int(raw.eos_token_id)
-        self.end_id: int = min(closing, default=self._begun_by("user", own))
+        self.end_id: int = min(closing) if closing else self._begun_by("user", own)
         """Closes an action that nobody sampled, as the template closes an assistant's message; where it closes none, as
         the next message begins, if a policy may end there."""
-        self.call_end_id: int = min(closing, default=self._begun_by("tool", self.end_id))
+        self.call_end_id: int = min(closing) if closing else self._begun_by("tool", self.end_id)
         """The same before a tool's message."""
         opening = self.encode(self.template.opening_text())
         marks = [place for place, index in enumerate(opening) if index in self._special_ids]
