@@ -93,7 +93,8 @@ class Demonstration:
         self._check_shown(request)
         action, self._done = self._actions[self._done], self._done + 1
         said = self._behind_prompt(self._text(action), request)
-        ids = self._ids(said, request, self._tokenizer.call_end_id if action.calls else self._tokenizer.end_id)
+        asks = action.calls or action.answers
+        ids = self._ids(said, request, self._tokenizer.call_end_id if asks else self._tokenizer.end_id)
         if len(ids) > request.sampling.max_new_tokens:
             raise BadDemonstration(
                 f"{self._where} has {len(ids)} tokens, and there is room for {request.sampling.max_new_tokens}; raise "

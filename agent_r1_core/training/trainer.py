@@ -263,8 +263,8 @@ class Trainer:
                 self.listener.note(f"in this evaluation {text}")
         best = self.assembly.config.best_metric
         if best is not None and best.startswith(metric.EVALUATION) and best not in metrics:
-            self.listener.note(
-                f"in this evaluation {best} (checkpoint.best) has no value, so that it chooses no checkpoint"
+            self.notes.warnings(
+                step, [f"the evaluation gave {best} (checkpoint.best) no value: it chooses no checkpoint"]
             )
         return metrics
 

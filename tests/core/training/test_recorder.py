@@ -34,9 +34,11 @@ class Notes(small_run.Notes):
             raise AgentR1Error("the display is broken; mend it")
 
 
-def keys(model: Path, home: Path) -> list[str]:
+def keys(model: Path, home: Path, **more: str) -> list[str]:
     changed = {"model__name": model, "run__dir": home, "run__name": "run", "evaluation__at_start": "false"}
-    return small_run.overrides(home, STEPS, rewards="[exact_match]", checkpoint__best="null", **changed)
+    return small_run.overrides(
+        home, STEPS, **{"rewards": "[exact_match]", "checkpoint__best": "null", **changed, **more}
+    )
 
 
 def told(run: Run) -> list[tuple[int, str, str]]:
@@ -126,3 +128,12 @@ def test_events_that_cannot_be_written_hide_no_error_and_are_told_once(noise: Pa
     with pytest.raises(AgentR1Error, match="the display is broken"):
         train("default", keys(noise, tmp_path), listener=notes)
     assert len([text for text in notes.said if "events of the run are recorded no longer" in text]) == 1
+
+
+def test_a_best_metric_that_no_evaluation_gives_is_told_once(noise: Path, tmp_path: Path) -> None:
+    """The world does not say whether an episode succeeded."""
+    notes = Notes()
+    own = {"rewards": "[format]", "checkpoint__best": "eval/success", "evaluation__every": "1"}
+    train("default", keys(noise, tmp_path, **own), listener=notes)
+    said = [text for text in notes.said if "checkpoint.best" in text]
+    assert said == ["step 1: the evaluation gave eval/success (checkpoint.best) no value: it chooses no checkpoint"]
