@@ -115,7 +115,7 @@ class Reply:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     thinking_tokens: int = 0
-    """Of the completion tokens: those of the reasoning and its tags."""
+    """Of the completion tokens: those up to the end of the first thought; 0 where there is none."""
     logprobs: tuple[TokenLogprob, ...] = ()
 
 
