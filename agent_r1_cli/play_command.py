@@ -183,7 +183,8 @@ def _conclude(seat: Seat, finished: bool, as_json: bool, tell: Callable[[str], N
 
     trajectory = seat.trajectory
     if as_json:
-        print_json({"finished": finished, "episode": episode_json(trajectory, seat.decode)})
+        left = {} if finished else {"status": None, "reason": "stopped before its end"}
+        print_json({"finished": finished, "episode": episode_json(trajectory, seat.decode) | left})
     elif finished:
         tell(f"the episode is over: {trajectory.status} ({trajectory.reason})")
         for line in outcome_lines(trajectory):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_r1_core.assembly.components import make_examples, make_rewards, make_rollout_settings, make_tools
 from agent_r1_core.assembly.model_source import find_local_model, find_model
-from agent_r1_core.assembly.task_sets import load_tasks, set_names, tool_resources
+from agent_r1_core.assembly.task_sets import load_tasks, set_names, tool_resources, unused_sets
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.engine import Generation, Request, Sampling, context_digest
 from agent_r1_core.contracts.tool_format import ToolCall
@@ -57,6 +57,8 @@ class Seat:
         """
         resolved = resolved.replace({"env.max_tokens": TOKENS})
         name = set_names(resolved.config, task_set)[0]
+        unused = ("model", "algorithm", "engine", "trackers", *unused_sets(resolved.config, (name,)))
+        resolved.check_available(unused)
         sets = load_tasks(resolved, (name,), tell, resolved.run)
         chosen = sets[name]
         if isinstance(task, int):

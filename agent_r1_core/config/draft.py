@@ -1,8 +1,9 @@
 """A configuration under construction: defaults, then recipes, then overrides; every value knows its source.
 
-One rule merges every layer. Sections merge key by key. Lists and plain values are replaced. Where a layer names the
-component of a block anew, the options that all components of its kind share stay (`blocks.shared_options`), and those
-of the old component alone are dropped; a shared option that the layer gives is replaced, also one with keys.
+One rule merges every layer. Sections and blocks merge key by key. Lists, plain values and mappings that are a block's
+option are replaced; a step of an override changes one entry of such a mapping. Where a layer names the component of a
+block anew, the options that all components of its kind share stay (`blocks.shared_options`), and those of the old
+component alone are dropped; a shared option that the layer gives is replaced, also one with keys.
 """
 
 from __future__ import annotations
@@ -89,13 +90,14 @@ class Draft:
     def _merged(self, base: Any, layer: Any, key: Key, source: Callable[[Key], Source], problems: list[str]) -> Any:
         if isinstance(layer, At):
             return self._stepped(base, layer, key, source, problems)
-        layer = spelled_out(layer, key)
+        own = self._is_of_one_source(base, layer, key)
+        layer = layer if own else spelled_out(layer, key)
         if not (isinstance(base, dict) and isinstance(layer, dict)):
             return self._put(base, layer, key, source)
         anew = self._names_anew(base, layer, key)
         if anew:
             base = self._shared(base, key, source((*key, "name")))
-        elif isinstance(layer, Whole) or self._becomes_sets(base, layer, key):
+        elif isinstance(layer, Whole) or self._is_option(key) or (not own and self._becomes_sets(base, layer, key)):
             return self._put(base, layer, key, source)
         self.sources.pop(key, None)
         merged = dict(base)
@@ -121,6 +123,10 @@ class Draft:
         if isinstance(base, dict) or base is None:
             if key in SETS and name != "name" and holds_sets(base) and isinstance(value, str):
                 value = Whole({"name": value})
+            if self._is_option(key):
+                self.sources.pop(key, None)
+                entry = self._merged((base or {}).get(name), value, (*key, name), source, problems)
+                return {**(base or {}), name: entry}
             return self._merged(base or {}, {name: value}, key, source, problems)
         problems.append(f"{key_text(key)} is the value {base!r} and has no key {name!r}; set {key_text(key)} itself")
         return base
@@ -167,6 +173,23 @@ class Draft:
         before, named = base.get("name"), layer.get("name")
         is_named = block_kind(key) is not None and "name" in layer and not isinstance(named, At)
         return is_named and isinstance(before, str) and named != before
+
+    def _is_option(self, key: Key) -> bool:
+        """Whether `key` leads to what a block has: one of its options, or a part of one."""
+        one_source = key[:2] in SETS and not holds_sets(self.tree["tasks"][key[1]])
+        lengths = [length for length in range(1, len(key) + 1) if block_kind(key[:length]) is not None]
+        return max((length for length in lengths if not (one_source and length == 3)), default=len(key)) < len(key)
+
+    @staticmethod
+    def _is_of_one_source(base: Any, layer: Any, key: Key) -> bool:
+        """Whether a layer goes on with the one source that is there: it names no other and no sets."""
+        return (
+            key in SETS
+            and isinstance(base, dict)
+            and isinstance(base.get("name"), str)
+            and isinstance(layer, dict)
+            and not any(isinstance(entry, dict) and "name" in entry for entry in layer.values())
+        )
 
     @staticmethod
     def _becomes_sets(base: dict[str, Any], layer: dict[str, Any], key: Key) -> bool:

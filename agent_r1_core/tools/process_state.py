@@ -58,6 +58,17 @@ def _set_streams(streams: tuple[Any, Any]) -> None:
     sys.stdout, sys.stderr = streams
 
 
+def _logging() -> tuple[int, bool]:
+    """What is not logged at all, and whether our loggers are off, as `logging.config` leaves those that it finds."""
+    return logging.root.manager.disable, _LOG.disabled
+
+
+def _set_logging(state: tuple[int, bool]) -> None:
+    logging.disable(state[0])
+    for name in [name for name in list(logging.root.manager.loggerDict) if name.startswith("agent_r1")]:
+        logging.getLogger(name).disabled = state[1]
+
+
 def _running_timers() -> frozenset[int]:
     return frozenset(timer for timer in _TIMERS if signal.getitimer(timer)[0])
 
@@ -76,7 +87,12 @@ def _is_lower(limit: tuple[int, int], before: tuple[int, int]) -> bool:
     return limit[0] != resource.RLIM_INFINITY and (before[0] == resource.RLIM_INFINITY or limit[0] < before[0])
 
 
+def _logs_less(now: tuple[int, bool], before: tuple[int, bool]) -> bool:
+    return now[0] > before[0] or now[1] > before[1]
+
+
 _STATES = (
+    _State("what is logged", _logging, _set_logging, _logs_less, _logs_less),  # first, so that the others are told
     _State("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit, harmful=operator.lt),
     _State(
         "torch's default dtype",

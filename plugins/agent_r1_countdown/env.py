@@ -115,7 +115,8 @@ class CountdownConfig(EnvConfig):
     tries: int = Field(1, ge=1)
     """Expressions that the policy may give; after a wrong one it learns the value, if it may try again."""
     legal_reward: float = 0.0
-    """Reward of a try that uses the numbers correctly and misses the target; reaching it pays 1."""
+    """Reward of each try that uses the numbers correctly and misses the target; reaching it pays 1. With several tries
+    a positive one pays for being late, a negative one for being quick."""
     rules: str | None = None
     """What stands before the numbers; null: what to do and how to write it; empty: nothing."""
 

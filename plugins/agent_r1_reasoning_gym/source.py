@@ -68,6 +68,10 @@ class ReasoningGym(TaskSource):
             return "the package reasoning-gym is missing; run `pip install 'agent-r1[reasoning_gym]'`"
         return None
 
+    def check_data(self) -> None:
+        """Make one question."""
+        ReasoningGym(self.config.model_copy(update={"size": 1, "split": "all", "generation_timeout": 60.0})).load()
+
     def load(self) -> Sequence[Task]:
         """The tasks; metadata: dataset (of a mixture, which of them), and what the reward makes the question from.
 

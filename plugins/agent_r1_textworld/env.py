@@ -33,7 +33,7 @@ from agent_r1_core import (
 )
 from agent_r1_core.chat import clip_text, split_tagged, without_thinking
 from agent_r1_core.helper import Helper, HelperError, HelperGone
-from agent_r1_textworld.games import OPTIONS, game_file, option_name
+from agent_r1_textworld.games import OPTIONS, game_file, maker, option_name
 
 _CUT = "the reply was cut off before a command; be shorter"
 _NONE = Markup("no command; write it between <answer> and </answer>")
@@ -110,12 +110,13 @@ class TextWorld(ToolEnv):
 
     @classmethod
     def unavailable(cls, config: Any) -> str | None:
-        """A sentence where there is no such Python."""
-        if Path(config.python).exists():
+        """A sentence where there is no such Python, or none with textworld."""
+        missing = [path for path in (Path(config.python), maker(config.python)) if not path.exists()]
+        if not missing:
             return None
         return (
-            f"there is no {config.python}; run `python -m venv envs/textworld && envs/textworld/bin/pip install "
-            "textworld`, or set python to one that has it"
+            f"there is no {missing[0]}; make that environment as `Text adventures` in docs/worlds.md says, or set "
+            "python to one that has textworld"
         )
 
     @classmethod

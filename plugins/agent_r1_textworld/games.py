@@ -46,11 +46,16 @@ def game_file(python: str, game: str, options: Mapping[str, Any], seed: int, sec
         if not made.exists():
             with _MAKING, tempfile.TemporaryDirectory(dir=folder) as place:
                 (new := Path(place, "new")).mkdir()
-                _make([python, str(Path(python).with_name("tw-make")), game, *_words(options)], seed, new, seconds)
+                _make([python, str(maker(python)), game, *_words(options)], seed, new, seconds)
                 new.rename(made.parent)
     finally:
         os.close(lock)
     return made
+
+
+def maker(python: str) -> Path:
+    """The program that makes games."""
+    return Path(python).with_name("tw-make")
 
 
 def option_name(name: str) -> str:

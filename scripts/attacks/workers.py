@@ -104,6 +104,8 @@ class AttackedRun:
         """The last step in the metrics file."""
         self._open: list[tuple[Killed, float]] = []
         """Kills after which no step has been recorded, and when they came."""
+        self._struck: list[str] = []
+        """The newest checkpoint at each kill: a run ends at its third loss without a new one."""
         self.killed: list[Killed] = []
         self.faults: list[str] = []
 
@@ -144,7 +146,16 @@ class AttackedRun:
         if not self._await(lambda: self._recorded >= kill.after and (kill.after or self._family.named(ROLLOUT))):
             return False
         end = time.monotonic() + kill.delay
-        return self._await(lambda: time.monotonic() >= end and all(map(self._family.named, titles)))
+        return self._await(
+            lambda: (
+                time.monotonic() >= end
+                and all(map(self._family.named, titles))
+                and self._newest_checkpoint() not in self._struck[-2:-1]
+            )
+        )
+
+    def _newest_checkpoint(self) -> str:
+        return max((path.name for path in (self._run / "checkpoints").glob("step_*")), default="")
 
     def _await(self, happened: Callable[[], object]) -> bool:
         """Wait until something has happened; False: the run has ended before, or goes on no more."""
@@ -156,6 +167,7 @@ class AttackedRun:
         return True
 
     def _strike(self, victim: str) -> None:
+        self._struck.append(self._newest_checkpoint())
         titles, signum = VICTIMS[victim]
         killed = Killed(victim, self._phase(), hit=not titles and self._process.poll() is None)
         self.killed.append(killed)
@@ -301,6 +313,7 @@ class RunOverNodes(AttackedRun):
         if victim != MACHINE:
             super()._strike(victim)
             return
+        self._struck.append(self._newest_checkpoint())
         node = self._nodes.nodes[1]
         self.killed.append(Killed(victim, self._phase(), hit=node.runs))
         self._open.append((self.killed[-1], time.monotonic()))

@@ -20,6 +20,11 @@ def test_whoever_plays_other_tasks_reads_which_options_are_dropped(succeed, comm
     assert 'tasks.eval is now miniwiki; of arithmetic these are dropped: tasks.eval.split="eval" (' in done.stderr
 
 
+def test_what_cannot_be_used_here_is_told_before_the_game(agent_r1, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "textworld, which cannot be used here: there is no " in agent_r1("play", "textworld", "--trust").stderr
+
+
 @pytest.fixture(scope="module")
 def sum_and_answer() -> tuple[str, str]:
     """The calculator recipe's first evaluation task: its expression and its answer."""
@@ -71,7 +76,9 @@ def test_a_person_may_mistype_and_quit_and_is_told_how_to_answer_and_what_is_sco
     assert "stopped before the end of the episode" in done.stderr
     assert "the episode is over" not in done.stdout
     ended = agent_r1("play", "calculator", "--json", input="")
-    assert (ended.exit_code, json.loads(ended.stdout)["finished"]) == (0, False), "the end of the input stops, too"
+    told = json.loads(ended.stdout)
+    assert (ended.exit_code, told["finished"]) == (0, False), "the end of the input stops, too"
+    assert told["episode"]["status"] is None, "it has not ended, so that nobody counts it as terminated"
     turns = agent_r1("play", "calculator", "env.max_turns=2", input="one\ntwo\nthree\n").stdout
     assert "the episode is over: truncated (max_turns)" in turns
     assert "no answer, accepted:" in turns

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import logging
 import os
 import re
 import resource
@@ -215,6 +216,9 @@ def meddle() -> str:
     """Change the process in which it runs, in every way that is put back."""
     import torch
 
+    logging.disable(100)
+    for name in logging.root.manager.loggerDict:  # as logging.config does, which also closes pytest's handlers
+        logging.getLogger(name).disabled = True
     os.chdir("/")
     sys.setrecursionlimit(4321)
     torch.set_default_dtype(torch.float64)

@@ -6,6 +6,7 @@ Time never decides here: hung calls wait for an event that the test sets when ev
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import resource
 import select
@@ -177,6 +178,7 @@ def process_state() -> dict[str, Any]:
     """What tools may change in this process, as the warnings call it."""
     os.umask(umask := os.umask(0o022))
     return {
+        "what is logged": logging.getLogger("agent_r1_core.rollout.collector").isEnabledFor(logging.WARNING),
         "working directory": os.getcwd(),
         "recursion limit": sys.getrecursionlimit(),
         "default dtype": torch.get_default_dtype(),
@@ -209,6 +211,7 @@ def test_what_a_tool_changes_in_the_process_is_put_back_and_told_once(caplog: py
     result = Stage(policy, tools("meddle", "meddle_async"), env=ROOMY).play(questions(3))
     assert len(result.groups) == 3
     assert process_state() == before
+    assert before["what is logged"]
     told = [record.getMessage() for record in caplog.records]
     for what in before:
         (sentence,) = [text for text in told if what in text]

@@ -95,6 +95,27 @@ def test_a_recipe_that_extends_another_says_only_what_differs_and_not_itself(fol
             load_config(name, folders=[folder])
 
 
+def test_a_mapping_that_is_an_option_is_replaced_and_a_dotted_override_changes_one_entry_of_it(folder):
+    """Keys of another world, or of another set of questions, would go on in silence."""
+    tasks = "{name: reasoning_gym, dataset: chain_sum, options: {min_terms: 2, max_terms: 2}, size: 5}"
+    world = "env: {name: gymnasium, id: FrozenLake-v1, kwargs: {is_slippery: false, map_name: 4x4}}"
+    (folder / "base.yaml").write_text(f"{world}\ntasks: {{train: {tasks}, eval: {{a: {tasks}, b: {tasks}}}}}\n")
+    products = "{dataset: products, options: {max_digits: 3}}"
+    (folder / "child.yaml").write_text(
+        "extends: base.yaml\nenv: {kwargs: {map_name: 8x8}}\n"
+        f"tasks: {{train: {products}, eval: {{a: {products}, b: {{options: {{}}}}}}}}\n"
+    )
+    dotted = "tasks.eval.a.options.min_digits=2", "env.kwargs.is_slippery=true"
+    config = load_config(folder / "child.yaml", dotted).config
+    assert config.env.config.kwargs == {"map_name": "8x8", "is_slippery": True}
+    assert config.tasks.train.config.options == {"max_digits": 3}
+    sets = config.tasks.eval_sets
+    assert (sets["a"].config.options, sets["b"].config.options) == ({"max_digits": 3, "min_digits": 2}, {})
+    assert (sets["a"].config.dataset, sets["a"].config.size, sets["b"].config.dataset) == ("products", 5, "chain_sum")
+    base = load_config(folder / "base.yaml", ["tasks.train.options.max_terms=3", "env.kwargs={}"]).config
+    assert (base.tasks.train.config.options, base.env.config.kwargs) == ({"min_terms": 2, "max_terms": 3}, {})
+
+
 def test_a_recipe_is_found_by_name_or_path_also_in_a_folder_whose_name_is_part_of_its_own(folder, monkeypatch):
     assert recipe_names([folder]) == ["small"]
     assert find_recipe("small", [folder]) == folder / "small.yaml"

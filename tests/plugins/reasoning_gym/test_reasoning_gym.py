@@ -142,6 +142,9 @@ def test_an_answer_that_takes_for_ever_costs_its_own_time_and_is_wrong() -> None
 def test_what_cannot_be_made_is_one_sentence(config: dict[str, Any], sentence: str) -> None:
     with pytest.raises(TaskError, match=sentence):
         tasks(**{"dataset": "leg_counting", **config})
+    if "questions" not in sentence:
+        with pytest.raises(TaskError, match=sentence):  # a dry run sees it, too
+            ReasoningGym(ReasoningGym.Config(**{"dataset": "leg_counting", **config})).check_data()
 
 
 def test_an_option_without_effect_is_refused_and_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
