@@ -47,14 +47,14 @@ class Arm:
         return cls(name, files)
 
     @cached_property
-    def asked(self) -> dict[Key, EpisodeRecord]:
-        """An episode of each task, failed ones included, to see what it asked; without the set that chooses."""
-        choosing = self.files[0].recorded.choosing_set
-        asked: dict[Key, EpisodeRecord] = {}
-        for episode in (episode for file in self.files for episode in file.episodes):
-            if choosing is None or episode.set != choosing:
-                asked.setdefault((episode.set, episode.task), episode)
-        return asked
+    def asked(self) -> list[dict[Key, EpisodeRecord]]:
+        """By seed, an episode of each task, failed ones included, to see what it asked; not of the set that chooses."""
+        return [_asked(file) for file in self.files]
+
+    @property
+    def result_names(self) -> list[str]:
+        """By seed, what a sentence calls its result."""
+        return [f"{self.name} ({file.path})" if len(self.files) > 1 else self.name for file in self.files]
 
     @cached_property
     def finished(self) -> frozenset[Key]:
@@ -62,7 +62,7 @@ class Arm:
         seeds = [
             {(episode.set, episode.task) for episode in file.episodes if not episode.failed} for file in self.files
         ]
-        return frozenset(self.asked).intersection(*seeds)
+        return frozenset(self.asked[0]).intersection(*seeds)
 
     @property
     def failed(self) -> list[EpisodeRecord]:
@@ -126,6 +126,15 @@ class Arm:
         """The names of the scores that all of these tasks have."""
         kept = [one for one in self.episodes if (one.set, one.task) in keys]
         return [name for name, score in self.scores.items() if all(score.measure(one) is not None for one in kept)]
+
+
+def _asked(file: ResultFile) -> dict[Key, EpisodeRecord]:
+    choosing = file.recorded.choosing_set
+    asked: dict[Key, EpisodeRecord] = {}
+    for episode in file.episodes:
+        if choosing is None or episode.set != choosing:
+            asked.setdefault((episode.set, episode.task), episode)
+    return asked
 
 
 def seed_means(sets: Mapping[str, Sequence[Values]]) -> list[float]:

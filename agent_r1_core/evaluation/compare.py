@@ -16,6 +16,7 @@ from typing import Any
 
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.evaluation.arm import Arm, Key, seed_means
+from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.paired import paired_difference
 from agent_r1_core.evaluation.report import EvaluationResult
 from agent_r1_core.evaluation.result_file import ResultFile
@@ -92,7 +93,8 @@ def compare(arms: Sequence[Arm], score: str | None = None, common: bool = False)
         _refuse_unknown_score(arms, score)
     keys, asked, notes = _questions(arms, common)
     if score is None:
-        score = EXACT_MATCH if all(arm.asked[key].answers for arm in arms for key in keys) else REWARD_MEAN
+        answered = all(asked[key].answers for arm in arms for asked in arm.asked for key in keys)
+        score = EXACT_MATCH if answered else REWARD_MEAN
     found = [_difference(one, other, score, keys) for one, other in combinations(arms, 2)]
     corrected = holm([difference.p for difference in found])
     return Comparison(
@@ -131,20 +133,20 @@ def _apart(one: Sequence[Values], other: Sequence[Values]) -> list[float]:
 
 def _questions(arms: Sequence[Arm], common: bool) -> tuple[frozenset[Key], int, list[str]]:
     """The questions to compare, how many all were asked, and what is left out."""
-    notes, every = [], [frozenset(arm.asked) for arm in arms]
-    shared = every[0].intersection(*every[1:])
+    notes, every = [], [found for arm in arms for found in zip(arm.result_names, arm.asked, strict=True)]
+    shared = frozenset.intersection(*(frozenset(own) for _, own in every))
     if not shared:
         raise _nothing_shared(arms)
-    for arm, own in zip(arms, every, strict=True):
+    for name, own in every:
         if len(own) > len(shared):
             if not common:
                 raise ConfigError(
-                    f"{len(own) - len(shared)} of the {len(own)} questions of {arm.name} were not asked in every other "
+                    f"{len(own) - len(shared)} of the {len(own)} questions of {name} were not asked in every other "
                     f"result; give evaluations of the same tasks, or --common to compare on the {len(shared)} that all "
                     f"share"
                 )
-            notes.append(f"{arm.name}: {len(own) - len(shared)} of {len(own)} questions are left out: others lack them")
-    _refuse_other_questions(arms, shared)
+            notes.append(f"{name}: {len(own) - len(shared)} of {len(own)} questions are left out: others lack them")
+    _refuse_other_questions(every, shared)
     for arm in arms:
         lost = len(shared) - len(arm.finished & shared)
         if lost:
@@ -158,7 +160,7 @@ def _questions(arms: Sequence[Arm], common: bool) -> tuple[frozenset[Key], int, 
 
 
 def _nothing_shared(arms: Sequence[Arm], which: str = "") -> ConfigError:
-    names = " and ".join(arm.name for arm in arms)
+    names = " and ".join(arm.name for arm in arms) if len(arms) > 1 else f"the results of {arms[0].name}"
     return ConfigError(f"{names} share no question{which}; compare results of one data set")
 
 
@@ -170,16 +172,17 @@ def _refuse_unknown_score(arms: Sequence[Arm], score: str) -> None:
             raise ConfigError(f"{arm.name} has no score {score!r}; compare by one that all have: {', '.join(common)}")
 
 
-def _refuse_other_questions(arms: Sequence[Arm], keys: frozenset[Key]) -> None:
+def _refuse_other_questions(every: Sequence[tuple[str, Mapping[Key, EpisodeRecord]]], keys: frozenset[Key]) -> None:
     """Refuse one id with two questions or two sets of accepted answers."""
+    (first_name, first_asked), *others = every
     for key in sorted(keys):
-        first = arms[0].asked[key]
-        for arm in arms[1:]:
-            other = arm.asked[key]
+        first = first_asked[key]
+        for name, asked in others:
+            other = asked[key]
             if (first.question, set(first.answers)) != (other.question, set(other.answers)):
                 raise ConfigError(
-                    f"the task {key[1]!r} asks {first.question[:80]!r} in {arms[0].name} and {other.question[:80]!r} "
-                    f"in {arm.name}, or accepts other answers; compare results of the same data set"
+                    f"the task {key[1]!r} asks {first.question[:80]!r} in {first_name} and {other.question[:80]!r} "
+                    f"in {name}, or accepts other answers; compare results of the same data set"
                 )
 
 

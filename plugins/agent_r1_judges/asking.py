@@ -56,9 +56,10 @@ class _Attempts:
 
     def add(self, usage: Any) -> None:
         found = usage if isinstance(usage, dict) else {}
-        prompt, completion = (found.get(name) for name in ("prompt_tokens", "completion_tokens"))
-        self.prompt_tokens += prompt if type(prompt) is int else 0
-        self.completion_tokens += completion if type(completion) is int else 0
+        counts = (found.get(name) for name in ("prompt_tokens", "completion_tokens"))
+        prompt, completion = (count if type(count) is int and count > 0 else 0 for count in counts)
+        self.prompt_tokens += prompt
+        self.completion_tokens += completion
 
     def __str__(self) -> str:
         tokens = f", {self.prompt_tokens + self.completion_tokens} tokens" if self.prompt_tokens else ""

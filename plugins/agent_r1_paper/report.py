@@ -100,12 +100,12 @@ def read_line(matrix: Matrix, row: Row, store: Store, failures: Mapping[str, str
 def _scores(arm: Arm, matrix: Matrix) -> dict[str, Estimate]:
     """The table's metric by column, over the seeds and the questions that finished under every seed."""
     metric = matrix.table.metric
-    values, asked = arm.values(metric, arm.finished), Counter(name for name, _ in arm.asked)
+    values, asked = arm.values(metric, arm.finished), Counter(name for name, _ in arm.asked[0])
     scores = {
         column: mean_over_seeds(values[name], proportion=True).out_of(asked[name])
         for column, name in matrix.sets.items()
     }
-    return {**scores, AVERAGE: arm.mean(metric, arm.finished).out_of(len(arm.asked))}
+    return {**scores, AVERAGE: arm.mean(metric, arm.finished).out_of(len(arm.asked[0]))}
 
 
 def _by_seed(files: list[ResultFile], matrix: Matrix) -> dict[str, list[float]]:

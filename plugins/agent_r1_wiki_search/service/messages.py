@@ -30,7 +30,7 @@ class SearchRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     queries: list[Query] = Field(min_length=1, max_length=MOST_QUERIES)
-    top_k: int = Field(default=1, ge=1, le=MOST_PASSAGES)
+    top_k: int = Field(default=1, strict=True, ge=1, le=MOST_PASSAGES)
 
 
 def search_answer(results: Sequence[Sequence[Hit]], index: str) -> bytes:

@@ -37,7 +37,7 @@ def test_a_result_has_its_own_name_or_a_given_one_and_several_are_seeds(home: Pa
     odd = Arm.open("a=b")
     assert (odd.name, odd.mean("exact_match", odd.finished).mean) == ("a=b", 0.0), "a path, not a name"
     seeds = Arm.open("ppo=a,b/eval_1")
-    assert (len(seeds.files), len(seeds.asked), len(seeds.finished)) == (2, 4, 3), "common questions count"
+    assert ([len(asked) for asked in seeds.asked], len(seeds.finished)) == ([4, 4], 3), "common questions count"
     assert seeds.mean("exact_match", seeds.finished).mean == pytest.approx((1 / 3 + 2 / 3) / 2)
     assert [len(values) for values in seeds.values("f1", seeds.finished)[""]] == [3, 3]
 

@@ -111,6 +111,13 @@ def test_different_questions_are_refused_or_left_out_on_request() -> None:
     found = compare(arms, common=True)
     assert found.differences[0].n == 20
     assert found.notes == ["a: 10 of 30 questions are left out: others lack them"]
+    seeds = arm("s", first(10, 30), first(10, 20))
+    with pytest.raises(ConfigError, match=r"^10 of the 30 questions of s \(eval.json\) were not asked in every other"):
+        compare([seeds])
+    assert compare([seeds], common=True).notes == ["s (eval.json): 10 of 30 questions are left out: others lack them"]
+    reworded = [result([episode("q0", True, question=text)]) for text in ("Where?", "Who?")]
+    with pytest.raises(ConfigError, match=r"the task 'q0' asks 'Where\?' in s \(eval.json\) and 'Who\?' in s"):
+        compare([Arm("s", reworded)])
     for common in (False, True):
         with pytest.raises(ConfigError, match="a and c share no question; compare results of one"):
             compare([arms[0], Arm("c", [result([episode("z", True)])])], common=common)

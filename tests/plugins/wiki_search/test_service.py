@@ -75,6 +75,7 @@ def test_a_wrong_request_gets_one_sentence(gated) -> None:
         ({"json": {"queries": ["a", " "]}}, 422, "the request is wrong: queries.1 is empty; send"),
         ({"json": {"queries": ["a" * 2001]}}, 422, "wrong: queries.0 has more than 2000 characters; send"),
         ({"json": {"queries": ["a"], "top_k": 101}}, 422, "wrong: top_k is above 100; send"),
+        ({"json": {"queries": ["a"], "top_k": True}}, 422, "wrong: top_k is no whole number; send"),
         ({"json": {"queries": [1]}}, 422, "wrong: queries.0 is no text; send"),
         ({"json": {"queries": ["a"], "topk": 1}}, 422, "topk is unknown, since the fields are queries and top_k; send"),
         ({"json": {"query": "a"}}, 422, "queries is missing; query is unknown, since the fields are"),
