@@ -44,7 +44,7 @@ class Given:
 
     def wrong(self, wanted: str) -> NoReturn:
         """Refuse the request for the type of the value."""
-        self.refuse(f"is {_NAMES.get(type(self.value), 'missing') if self.value != '' else 'missing'}; give {wanted}")
+        self.refuse(f"is {'empty' if self.value == '' else _NAMES.get(type(self.value), 'missing')}; give {wanted}")
 
     def object(self) -> Mapping[str, Any]:
         """An object; null is empty."""
