@@ -10,6 +10,7 @@ from agent_r1_core.errors import RunError
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.report import EvaluationResult, combine, report
 from agent_r1_core.metrics.estimate import Estimate
+from agent_r1_core.runs.directory import lacks_marker
 from agent_r1_core.runs.evaluation_file import damaged_file, read_episodes, read_evaluation
 from agent_r1_core.runs.run import Run
 
@@ -112,7 +113,7 @@ def _say(value: Estimate | None) -> str:
 def _find(path: Path) -> Path:
     if path.is_file():
         return path.with_suffix(".json") if path.suffix == ".jsonl" else path
-    if Run.is_run(path):
+    if Run.is_run(path) or lacks_marker(path):
         newest = Run.open(path).newest_evaluation()
         if newest is None:
             raise RunError(f"run {path} has no evaluation yet; make one with: agent-r1 eval {path}")

@@ -32,6 +32,11 @@ def is_run(path: Path) -> bool:
         return False
 
 
+def lacks_marker(path: Path) -> bool:
+    """Whether a folder has all that a run begins with but a whole `run.json`."""
+    return not is_run(path) and all((path / name).is_file() for name in ("config.yaml", "plugins.json"))
+
+
 def checked_name(name: str) -> str:
     """Return `name` if it is valid for a run or an evaluation; else raise a ConfigError."""
     if not re.fullmatch(RUN_NAME, name):
@@ -120,6 +125,8 @@ def missing(path: Path) -> RunError:
             f"{path} is no run directory now, but {old.name} beside it holds the run that --force was about to "
             f"replace; put it back with: agent-r1 train {path} --resume"
         )
+    if lacks_marker(path):
+        return RunError(f"the {MARKER} of run {path} is missing or damaged; restore it from a copy")
     return RunError(f"{path} is no run directory (it has no {MARKER}); give a folder that a training made")
 
 

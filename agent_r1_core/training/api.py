@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_r1_core.errors import ComponentLoadError, RunError
+from agent_r1_core.runs.directory import lacks_marker, missing
 from agent_r1_core.runs.run import Run
 from agent_r1_core.training.attempts import Recorder, resume_run, start_run
 from agent_r1_core.training.progress import default_listener, showing_work
@@ -103,6 +104,8 @@ def resolve(
     trust = trust or Trust()
     if recipe is not None and resume and not dry_run:
         Run.bring_back(recipe)
+    if recipe is not None and lacks_marker(Path(recipe)):
+        raise missing(Path(recipe))
     if recipe is not None and Run.is_run(recipe):
         if training and not (resume or dry_run):
             raise RunError(f"{recipe} is a run, not a recipe; continue it with --resume, or name a recipe")

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from agent_r1_core.errors import ConfigError, RunError
+from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.runs.evaluation_file import EvaluationTasks
 from agent_r1_core.runs.model_files import ModelFiles
 from agent_r1_core.runs.run import Run
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.testing.trajectories import make_trajectory
+from agent_r1_core.training.api import resolve
 
 CONFIG = {"seed": 0, "training": {"lr": 1e-6, "steps": 30}, "model": {"name": "tiny", "lora": None}} | {
     "env": {"system_prompt": "7e2", "hint": "<<", "note": "012"}
@@ -124,6 +126,22 @@ def test_resuming_needs_a_run_and_its_name(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"stopped before its configuration was written; .* --force"):
         begin(tmp_path, resume=True)
     begin(tmp_path, force=True).close()
+
+
+@pytest.mark.parametrize("left", [None, "", "{"])
+def test_a_run_that_has_lost_its_marker_is_named_by_every_command(tmp_path: Path, left: str | None) -> None:
+    begin(tmp_path).close()
+    marker = tmp_path / "first" / "run.json"
+    marker.unlink() if left is None else marker.write_text(left)
+    said = r"^the run.json of run .*first is missing or damaged; restore it from a copy$"
+    for read in (
+        Run.open,
+        lambda run: resolve(str(run), ()),
+        ResultFile.open,
+        lambda run: begin(run.parent, resume=True),
+    ):
+        with pytest.raises(RunError, match=said):
+            read(tmp_path / "first")
 
 
 def test_the_policy_of_a_run_is_its_best_then_its_final_then_its_latest(tmp_path: Path) -> None:
