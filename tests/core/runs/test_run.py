@@ -129,7 +129,7 @@ def test_resuming_needs_a_run_and_its_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", [None, "", "{"])
-def test_a_run_that_has_lost_its_marker_is_named_by_every_command(tmp_path: Path, left: str | None) -> None:
+def test_a_run_that_has_lost_its_marker_is_named_by_whoever_opens_it(tmp_path: Path, left: str | None) -> None:
     begin(tmp_path).close()
     marker = tmp_path / "first" / "run.json"
     marker.unlink() if left is None else marker.write_text(left)

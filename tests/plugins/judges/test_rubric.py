@@ -50,6 +50,10 @@ def test_grades_are_weighed_and_the_call_is_noted(judge: ScriptedJudge) -> None:
     assert judge.requests[0]["temperature"] == 0
     assert "It is right." in judge.requests[0]["messages"][0]["content"]
     assert judge.data() == {"task": "2 + 2?", "accepted_answers": ["4"], "answer": "4"}
+    odd = {"choices": [{"message": {"content": said}}], "usage": {"prompt_tokens": "many", "completion_tokens": -5}}
+    judge.says = lambda request: json.dumps(odd).encode()
+    counted = score(reward(judge, criteria=TWO), episode("5")).note
+    assert (counted["prompt_tokens"], counted["completion_tokens"]) == (0, 0), "as if the server counted nothing"
 
 
 def test_an_answer_stays_within_its_block(judge: ScriptedJudge) -> None:

@@ -144,6 +144,7 @@ def _lose(service: str, run: Path) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("service", ["raylet", "gcs_server"])
 def test_a_lost_service_of_ray_is_one_sentence_and_an_end(tmp_path: Path, service: str) -> None:
-    """A process that uses Ray's store at the very moment is ended by Ray before it can say anything: with steps of a
+    """A process that uses Ray's store as its raylet dies is ended by Ray before it can say anything: with steps of a
     tenth of a second that happens, but not four times."""
-    assert any(_lose(service, tmp_path / f"run-{attempt}") for attempt in range(4))
+    attempts = 4 if service == "raylet" else 1
+    assert any(_lose(service, tmp_path / f"run-{attempt}") for attempt in range(attempts)), "it ended without a word"
