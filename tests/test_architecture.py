@@ -74,7 +74,7 @@ ALLOWED: dict[str, set[str]] = {
 """Rooms of the core, and what each may import at run time beside itself."""
 
 OWN_FILES = {
-    "plugins/agent_r1_ray/lifeline.py": "the list of processes in /proc",
+    "plugins/agent_r1_ray/left_behind.py": "the list of processes in /proc",
     "agent_r1_core/kernels/functions.py": "/proc",
     "agent_r1_core/tools/isolated_keeper.py": "/proc",
     "agent_r1_core/tools/threads.py": "/proc",

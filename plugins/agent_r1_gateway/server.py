@@ -95,7 +95,7 @@ class Gateway:
     def app(self) -> Starlette:
         """The application; it has the routes of every dialect."""
         routes = [Route(path, self._reward, methods=["POST"]) for path in ("/reward", "/v1/reward")]
-        routes.append(Route("/v1/models", self._models))
+        routes.append(Route("/v1/models", self._answering(chat, self._models)))
         for dialect in DIALECTS:
             routes += [Route(path, self._answering(dialect, self._ask), methods=["POST"]) for path in dialect.PATHS]
         counting = self._answering(messages, self._count)
@@ -161,7 +161,8 @@ class Gateway:
             return JSONResponse({"error": {"message": str(refused)}}, refused.status)
         return Response(status_code=204)
 
-    async def _models(self, request: Request) -> Response:
+    async def _models(self, request: Request, dialect: Dialect) -> Response:
+        self._line(request)
         policy = {"id": "policy", "object": "model", "created": self._begun, "owned_by": "agent-r1"}
         return JSONResponse({"object": "list", "data": [policy]})
 
@@ -176,7 +177,7 @@ class Gateway:
     def _line(self, request: Request) -> Line:
         line = self._lines.get(_key(request))
         if line is None:
-            sentence = "the API key is not one of a running episode; use the key that the program was given"
+            sentence = "nobody here has this API key, or its episode has ended; use the key that you were given"
             raise Refused(sentence, 401, "authentication_error")
         return line
 

@@ -22,7 +22,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from agent_r1_core.errors import ConfigError, first_line
 from agent_r1_ray.jobs import NoRoom
-from agent_r1_ray.lifeline import MARK
+from agent_r1_ray.left_behind import MARK
 from agent_r1_ray.remote import ROOM, answer
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Cluster:
     """The CPUs of each."""
     gpus: float
     mark: str | None = None
-    """The value of `lifeline.MARK` for all that a local Ray has started."""
+    """The value of `left_behind.MARK` for all that a local Ray has started."""
 
 
 @contextmanager

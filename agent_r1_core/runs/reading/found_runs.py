@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.opening import check_inside
-from agent_r1_core.runs.directory import is_run
+from agent_r1_core.runs.directory import is_run, lacks_marker
 
 DEPTH = 6
 """Folders below a given one."""
@@ -69,8 +69,8 @@ def _folder(place: Path) -> Path:
 
 
 def _below(folder: Path, depth: int) -> Iterator[Path]:
-    """The runs in a folder, itself included."""
-    if is_run(folder):
+    """The runs in a folder, itself included, and those whose `run.json` is damaged."""
+    if is_run(folder) or lacks_marker(folder):
         yield folder
         return
     if depth == 0:

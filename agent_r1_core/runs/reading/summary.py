@@ -17,7 +17,7 @@ from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.estimate import Estimate
 from agent_r1_core.opening import read_json, read_text
 from agent_r1_core.runs import lock
-from agent_r1_core.runs.directory import MARKER
+from agent_r1_core.runs.directory import MARKER, is_run, missing
 from agent_r1_core.runs.evaluation_file import damaged_file
 from agent_r1_core.runs.events_file import RunState
 from agent_r1_core.runs.failures import Failures
@@ -162,11 +162,9 @@ class SummaryReader:
         return [known[round(place * last / (POINTS - 1))] for place in range(POINTS)]
 
     def _about(self) -> dict[str, Any]:
-        try:
-            about = read_json(self.run.path / MARKER)
-        except ValueError:
-            return {}
-        return about if isinstance(about, dict) else {}
+        if not is_run(self.run.path):
+            raise missing(self.run.path)
+        return dict(read_json(self.run.path / MARKER))
 
 
 def _best(evaluations: list[EvaluationScores], measured: str | None) -> BestScore | None:

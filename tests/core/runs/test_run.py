@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,10 @@ from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.runs.evaluation_file import EvaluationTasks
 from agent_r1_core.runs.model_files import ModelFiles
+from agent_r1_core.runs.reading.found_runs import FoundRuns
+from agent_r1_core.runs.reading.summary import RunSummary
 from agent_r1_core.runs.run import Run
+from agent_r1_core.runs.run_reader import RunReader
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.testing.trajectories import make_trajectory
 from agent_r1_core.training.api import resolve
@@ -134,6 +138,8 @@ def test_a_run_that_has_lost_its_marker_is_named_by_whoever_opens_it(tmp_path: P
     marker = tmp_path / "first" / "run.json"
     marker.unlink() if left is None else marker.write_text(left)
     said = r"^the run.json of run .*first is missing or damaged; restore it from a copy$"
+    (listed,) = FoundRuns([tmp_path]).all().values()
+    assert re.match(said, str(RunSummary.of(RunReader(listed)).problem))
     for read in (
         Run.open,
         lambda run: resolve(str(run), ()),

@@ -181,8 +181,8 @@ def test_a_reward_with_the_key_of_no_episode_is_noted_once(caplog):
     shared_gateway()._mentioned.discard("reward")
     assert play_one(run).total_reward == 1
     assert [text for text in caplog.messages if "counts for no episode" in text] == [
-        "a reward counts for no episode: the API key is not one of a running episode; use the key that the program "
-        "was given"
+        "a reward counts for no episode: nobody here has this API key, or its episode has ended; use the key that "
+        "you were given"
     ]
 
 
@@ -338,6 +338,7 @@ def test_what_cannot_be_honoured_is_refused_and_no_turn(body, status, sentence):
 
     def run(client, episode):
         text = body if isinstance(body, str) else json.dumps(body)
+        assert [model["id"] for model in client.http.get("models").json()["data"]] == ["policy"]
         kept.extend((client, client.http.post("chat/completions", content=text)))
         client.ask([user("Hi")])
 
@@ -346,9 +347,9 @@ def test_what_cannot_be_honoured_is_refused_and_no_turn(body, status, sentence):
     assert (answer.status_code, trajectory.reason) == (status, "env")
     assert sentence in answer.json()["error"]["message"]
     assert len(trajectory.turns) == 1
-    late = client.post([user("Hi")])
-    assert late.status_code == 401, "a key opens a running episode only"
-    assert "running episode" in late.json()["error"]["message"]
+    for late in (client.post([user("Hi")]), client.http.get("models")):
+        assert late.status_code == 401, "a key opens a running episode only"
+        assert "its episode has ended" in late.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(

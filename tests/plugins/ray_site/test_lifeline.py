@@ -16,7 +16,8 @@ from types import SimpleNamespace
 
 import pytest
 from agent_r1_ray import lifeline
-from agent_r1_ray.lifeline import Lifeline, _below
+from agent_r1_ray.left_behind import below
+from agent_r1_ray.lifeline import Lifeline
 
 from agent_r1_core.runs.run import Run
 
@@ -97,14 +98,15 @@ def test_what_a_dead_raylet_left_behind_ends_with_the_process() -> None:
     """Ray's own agents, and workers that are just starting, do not see for long, or ever, that their raylet is gone."""
     call = """
 import os, subprocess
-from agent_r1_ray.lifeline import MARK, Lifeline, _begun
+from agent_r1_ray.left_behind import MARK, begun
+from agent_r1_ray.lifeline import Lifeline
 def orphan(**more):
     run = ["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!"]
     return int(subprocess.run(run, capture_output=True, text=True, env={**os.environ, **more}).stdout)
 agent, worker = orphan(), orphan(**{MARK: "own"})
 lifeline = object.__new__(Lifeline)
 lifeline._lost, lifeline._advice = lambda sentence: print(agent, worker, flush=True), ""
-lifeline._mark, lifeline._first = "own", {agent: _begun(agent)}
+lifeline._mark, lifeline._first = "own", {agent: begun(agent)}
 lifeline._end("the raylet", "here")
 """
     ended = subprocess.run([sys.executable, "-c", call], stdout=subprocess.PIPE, text=True, timeout=120)
@@ -115,7 +117,7 @@ lifeline._end("the raylet", "here")
 
 
 def _lose(service: str, run: Path) -> bool:
-    """Kill a service of Ray under a run; returns whether the run said and recorded it, and left no process."""
+    """Kill a service of Ray under a run, which says so and leaves no process; returns whether it recorded its end."""
     start = "from agent_r1_cli.main import main; main()"
     call = [sys.executable, "-c", start, "train", "default", f"run.dir={run.parent}", f"run.name={run.name}", *SETTINGS]
     with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as command:
@@ -124,27 +126,52 @@ def _lose(service: str, run: Path) -> bool:
             assert command.poll() is None, command.stdout.read()
             time.sleep(0.05)
         family = {}
-        for process in _below(command.pid):
+        for process in below(command.pid):
             with suppress(OSError):  # it has ended meanwhile
                 family[os.pidfd_open(process)] = process, Path(f"/proc/{process}/cmdline").read_bytes()[:300]
-        os.kill(next(process for process in _below(command.pid) if _named(process, service)), signal.SIGKILL)
+        os.kill(next(process for process in below(command.pid) if _named(process, service)), signal.SIGKILL)
         said = command.stdout.read()
     assert command.returncode == 1, said
-    told = any("error" in line and "continue with --resume" in line for line in said.splitlines())
-    told = told and Run.open(run).events()[-1].event == "failed"
+    assert sum("error" in line and "continue with --resume" in line for line in said.splitlines()) == 1, said
     for ended, process in family.items():
-        if not told:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(ended, signal.SIGKILL)
         assert select.select([ended], [], [], 60)[0], f"it lives on: {process}"
         os.close(ended)
-    return told
+    return Run.open(run).events()[-1].event == "failed"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("service", ["raylet", "gcs_server"])
 def test_a_lost_service_of_ray_is_one_sentence_and_an_end(tmp_path: Path, service: str) -> None:
-    """A process that uses Ray's store as its raylet dies is ended by Ray before it can say anything: with steps of a
+    """A process that uses Ray's store as its raylet dies is ended by Ray before it can record anything: with steps of a
     tenth of a second that happens, but not four times."""
     attempts = 4 if service == "raylet" else 1
-    assert any(_lose(service, tmp_path / f"run-{attempt}") for attempt in range(attempts)), "it ended without a word"
+    assert any(_lose(service, tmp_path / f"run-{attempt}") for attempt in range(attempts)), "no run recorded its end"
+
+
+@pytest.mark.parametrize(("killed", "lost"), [(True, True), (True, False), (False, True)])
+def test_of_a_process_that_dies_with_its_raylet_another_one_tells(killed: bool, lost: bool) -> None:
+    call = """
+import os, subprocess, sys
+from agent_r1_ray.left_behind import MARK, stand_by
+other = stand_by(sys.argv[1], "own", "all is lost")
+quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+print(subprocess.Popen(["sleep", "600"], env={**os.environ, MARK: "own"}, **quiet).pid, flush=True)
+sys.stdin.read()
+other.communicate(b".")
+"""
+    with _listening() as raylet:
+        address = f"127.0.0.1:{raylet.getsockname()[1]}"
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process = subprocess.Popen([sys.executable, "-c", call, address], **pipes, text=True)
+        left = int(process.stdout.readline())
+        if lost:
+            raylet.close()
+        if killed:
+            process.kill()
+        _, said = process.communicate(timeout=60)
+    assert said == ("error: all is lost\n" if killed and lost else "")
+    if killed and lost:
+        with suppress(ProcessLookupError):  # it has ended already
+            assert select.select([os.pidfd_open(left)], [], [], 60)[0], "it lives on"
+    else:
+        os.kill(left, signal.SIGKILL)  # it lives

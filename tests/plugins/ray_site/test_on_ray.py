@@ -16,7 +16,7 @@ import small_run
 from agent_r1_ray import relay, rollouts
 from agent_r1_ray.jobs import Job, Report
 from agent_r1_ray.learner import RayLearner
-from agent_r1_ray.lifeline import _below
+from agent_r1_ray.left_behind import below
 from agent_r1_ray.rollout_worker import RayWorker
 from agent_r1_ray.rollouts import RayRollouts
 from fake_workers import check_complete
@@ -56,7 +56,7 @@ class Killer(Silence):
 def processes_of(actor: str) -> list[int]:
     """The processes of an actor's class that were started by this one."""
     title = f"ray::{actor}".encode()
-    return [process for process in sorted(_below(os.getpid())) if _command(process).startswith(title)]
+    return [process for process in sorted(below(os.getpid())) if _command(process).startswith(title)]
 
 
 def _command(process: int) -> bytes:
