@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
@@ -19,6 +21,8 @@ from agent_r1_core.runs.run import Run
 
 Key = tuple[str, str]
 """A task: its evaluation set and its id."""
+_TRAINED_WITH = ("algorithm", "checkpoint", "context", "engine", "env", "rewards", "tasks", "tools", "training")
+"""The sections of a configuration that seeds of one policy have in common."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,15 @@ class Arm:
     @property
     def failed(self) -> list[EpisodeRecord]:
         return [episode for file in self.files for episode in file.episodes if episode.failed]
+
+    @property
+    def unlike(self) -> list[str]:
+        """The settings, other than the seed, in which the trainings of its seeds differ, as far as they are known."""
+        known = []
+        for run in filter(None, (file.run for file in self.files)):
+            with suppress(RunError):
+                known.append({name: run.config().get(name) for name in _TRAINED_WITH})
+        return _differing(known)
 
     @cached_property
     def episodes(self) -> list[EpisodeRecord]:
@@ -126,6 +139,18 @@ class Arm:
         """The names of the scores that all of these tasks have."""
         kept = [one for one in self.episodes if (one.set, one.task) in keys]
         return [name for name, score in self.scores.items() if all(score.measure(one) is not None for one in kept)]
+
+
+def _differing(trees: Sequence[dict[str, Any]], prefix: str = "") -> list[str]:
+    """The keys whose values are not the same in all trees."""
+    found = []
+    for key in dict.fromkeys(key for tree in trees for key in tree):
+        values: list[Any] = [tree.get(key) for tree in trees]
+        if all(isinstance(value, dict) for value in values):
+            found += _differing(values, f"{prefix}{key}.")
+        elif any(value != values[0] for value in values):
+            found.append(f"{prefix}{key}")
+    return found
 
 
 def _asked(file: ResultFile) -> dict[Key, EpisodeRecord]:

@@ -197,9 +197,11 @@ def _other_scorers(arms: Sequence[Arm], score: str) -> list[str]:
 
 
 def _unlike(arms: Sequence[Arm]) -> list[str]:
-    """What was different in the evaluations, other than the policy."""
+    """What was different in the evaluations, other than the policy, and in the trainings of one policy's seeds."""
     notes = []
     for arm in arms:
+        if arm.unlike:
+            notes.append(f"{arm.name}: its seeds were trained with different {', '.join(arm.unlike)}")
         for file in arm.files:
             said = dict.fromkeys(sentence for result in _scored(file).values() for sentence in result.conditions)
             notes += [f"{arm.name}: {sentence}" for sentence in said]

@@ -7,7 +7,6 @@ its raylet dies: nothing in it can say so any more, and what it has started woul
 from __future__ import annotations
 
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -47,14 +46,15 @@ def end(known: Mapping[int, str], mark: str | None) -> None:
 
 
 def stand_by(raylet: str, mark: str, sentence: str) -> subprocess.Popen[bytes]:
-    """Start the script beside this process. It ends when it is sent a byte, or when this process ends.
+    """Start the script beside this process. When this process has ended and nobody listens at the raylet's address any
+    more, it says so, unless its stdin has heard that it was said, and ends what is left.
 
     Args:
         raylet: HOST:PORT of a local Ray's.
-        sentence: said on stderr if this process ends without having sent a byte, and nobody listens there any more.
+        sentence: said on stderr.
     """
     known = (f"{process}:{start}" for process, start in below(os.getpid()).items())
-    call = [sys.executable, "-I", "-S", __file__, str(os.getpid()), raylet, mark, sentence, *known]
+    call = [sys.executable, "-I", "-S", __file__, raylet, mark, sentence, *known]
     return subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
 
 
@@ -80,19 +80,16 @@ def _marked(mark: str) -> set[int]:
     return found - {os.getpid()}
 
 
-def _main(beside: str, raylet: str, mark: str, sentence: str, *known: str) -> None:
-    with suppress(ProcessLookupError):  # it has ended already
-        beside_ended = os.pidfd_open(int(beside))
-        if 0 in select.select([0, beside_ended], [], [])[0] and os.read(0, 1):
-            return
-        select.select([beside_ended], [], [])
+def _main(raylet: str, mark: str, sentence: str, *known: str) -> None:
+    heard = sys.stdin.read()  # until the process beside it has ended
     host, _, port = raylet.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=5).close()
     except ConnectionError:
-        print(f"error: {sentence}", file=sys.stderr, flush=True)
+        if not heard:
+            print(f"error: {sentence}", file=sys.stderr, flush=True)
         end({int(process): start for process, _, start in (one.partition(":") for one in known)}, mark)
-    except OSError:  # it answers slowly, so it lives
+    except TimeoutError:  # it is slow, so it lives
         pass
 
 

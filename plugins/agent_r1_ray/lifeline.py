@@ -67,7 +67,8 @@ class Lifeline:
         self._closing.close()
         self._thread.join()
         if self._other is not None:
-            self._other.communicate(b".")
+            self._other.kill()
+            self._other.wait()
 
     def _watch(self, services: Mapping[str, str]) -> None:
         held: dict[str, socket.socket] = {}
@@ -107,6 +108,9 @@ class Lifeline:
     def _end(self, name: str, address: str) -> None:
         try:
             self._lost(f"{name} at {address} is lost, and with it all {self._advice}")
+            if self._other is not None and self._other.stdin is not None:
+                self._other.stdin.write(b"told")
+                self._other.stdin.flush()
         finally:
             left_behind.end({**self._first, **left_behind.below(os.getpid())}, self._mark)
             os._exit(1)

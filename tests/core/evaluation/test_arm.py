@@ -9,6 +9,7 @@ import pytest
 
 from agent_r1_core import ConfigError, EndStatus, Run
 from agent_r1_core.evaluation.arm import Arm
+from agent_r1_core.evaluation.compare import compare
 from agent_r1_core.evaluation.episode_record import EpisodeRecord
 from agent_r1_core.evaluation.report import report
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
@@ -57,18 +58,25 @@ def test_results_of_one_run_are_not_seeds(home: Path) -> None:
 
 
 def test_runs_with_the_same_seed_are_not_seeds_unless_they_began_with_different_models(home: Path) -> None:
-    def trained(name: str, seed: int, model: str = "tiny") -> None:
-        (home / name / "config.yaml").write_text(f"seed: {seed}\nmodel:\n  name: {model}\n")
+    def trained(name: str, seed: int, model: str = "tiny", steps: int = 9) -> None:
+        (home / name / "config.yaml").write_text(
+            f"seed: {seed}\nmodel:\n  name: {model}\ntraining:\n  steps: {steps}\n  lr: 0.1\nrun:\n  name: {name}\n"
+        )
 
     trained("a", 3)
     assert len(Arm.open("ppo=a,b").files) == 2, "that of b is not known"
+    trained("b", 4, steps=10)
+    assert compare([Arm.open("ppo=a,b")], common=True).notes[-1:] == [
+        "ppo: its seeds were trained with different training.steps"
+    ]
     trained("b", 3)
     told = r"^a/.*/eval_1.json and b/.*/eval_1.json are results of runs with the same seed, 3; give runs with diff"
     with pytest.raises(ConfigError, match=told):
         Arm.open("ppo=a,b")
     for seed, model in ((4, "tiny"), (3, "runs/warm-1")):
         trained("b", seed, model)
-        assert len(Arm.open("ppo=a,b").files) == 2
+        seeds = Arm.open("ppo=a,b")
+        assert (len(seeds.files), seeds.unlike) == (2, [])
     trained("b", 3)
     shutil.move(home / "b/evaluations", home / "copied")
     assert len(Arm.open("ppo=a,copied/eval_1.json").files) == 2, "a copied file does not say its run"

@@ -106,7 +106,7 @@ def orphan(**more):
 agent, worker = orphan(), orphan(**{MARK: "own"})
 lifeline = object.__new__(Lifeline)
 lifeline._lost, lifeline._advice = lambda sentence: print(agent, worker, flush=True), ""
-lifeline._mark, lifeline._first = "own", {agent: begun(agent)}
+lifeline._mark, lifeline._first, lifeline._other = "own", {agent: begun(agent)}, None
 lifeline._end("the raylet", "here")
 """
     ended = subprocess.run([sys.executable, "-c", call], stdout=subprocess.PIPE, text=True, timeout=120)
@@ -157,7 +157,7 @@ other = stand_by(sys.argv[1], "own", "all is lost")
 quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 print(subprocess.Popen(["sleep", "600"], env={**os.environ, MARK: "own"}, **quiet).pid, flush=True)
 sys.stdin.read()
-other.communicate(b".")
+other.kill()
 """
     with _listening() as raylet:
         address = f"127.0.0.1:{raylet.getsockname()[1]}"
