@@ -14,7 +14,7 @@ WORKERS ?= 2
 SOURCES := agent_r1_core agent_r1_cli benchmarks plugins scripts tests
 export OMP_WAIT_POLICY ?= PASSIVE
 
-# The second ring of tests, by marker; pyproject.toml says what each means.
+# The second ring of tests, by marker; pyproject.toml says what each means. It has a worker more: its tests wait more.
 SECOND := (slow or installed or browser or vllm) and not faults
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
@@ -64,7 +64,7 @@ test: $(DEV)
 	$(PYTEST) -m "not ($(SECOND) or faults)" $(ARGS)
 
 test-all: test $(VLLM)
-	$(PYTEST) -m "$(SECOND)" $(ARGS)
+	$(PYTEST) -n $$(($(WORKERS) + 1)) -m "$(SECOND)" $(ARGS)
 
 faults: $(VLLM)
 	$(PYTEST) --dist load -m faults $(ARGS)

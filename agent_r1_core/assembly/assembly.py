@@ -240,6 +240,8 @@ def _blueprint(
     apply(hardware, config.deterministic)
     if (hardware.device, hardware.dtype) == ("cpu", "float32"):
         note(kernels.describe())
+    elif hardware.device == "cpu" and dtype == "auto":
+        note("model.dtype=auto chose bfloat16, which was more than 1.5 times as fast here; float32 is more exact")
     chosen: dict[str, Any] = {
         "threads": hardware.threads,
         "model.dtype": hardware.dtype,

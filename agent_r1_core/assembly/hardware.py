@@ -1,7 +1,7 @@
 """Chooses device, precision and threads by measuring for about two seconds what is fastest on this machine.
 
 A machine measures a model once and keeps the choice in the cache folder, so that the same command always chooses the
-same; the run's configuration records it. A choice that was measured beside other work counts for an hour.
+same; the run's configuration records it. Beside other work float32 is kept, and the choice counts for an hour.
 Deterministic mode measures nothing: one thread, float32.
 """
 
@@ -114,7 +114,9 @@ def _remembered(folder: Path, choices: list[Choice]) -> Choice:
             return threads, dtype
     except (OSError, ValueError, TypeError):
         pass  # not measured yet, or not readable
-    until = time.time() + 3600 if _loaded() else None
+    until = None
+    if _loaded():
+        until, choices = time.time() + 3600, [choice for choice in choices if choice[1] == "float32"] or choices
     choice = _fastest(folder, choices)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -86,11 +86,17 @@ def _algorithm(setup: Setup) -> None:
     check_process_rewards(setup, algorithm, block.name)
     check_asked_policy(setup, algorithm)
     clips = [name for name in _CLIPS if setup.user_set(("algorithm", name))]
-    if clips and training.epochs * training.minibatches == 1 and algorithm.importance_level() is not None:
-        setup.warnings.append(
-            f"algorithm.{clips[0]} never acts: with training.epochs=1 and training.minibatches=1 each rollout is "
-            f"learnt from once, by the policy that sampled it"
+    why = None
+    if training.epochs * training.minibatches == 1:
+        why = (
+            "with training.epochs=1 and training.minibatches=1 each rollout is learnt from once, by the policy that "
+            "sampled it"
         )
+    elif training.max_staleness and training.staleness_correction == "truncated":
+        clips = [name for name in clips if name != "value_clip"]
+        why = "with training.staleness_correction=truncated each pass is compared with its own policy"
+    if clips and why and algorithm.importance_level() is not None:
+        setup.warnings.append(f"algorithm.{clips[0]} never acts: {why}")
     _critic(setup, algorithm)
     _curriculum(setup)
     _staleness(setup, algorithm, block.name)

@@ -194,10 +194,14 @@ UPDATE_ADVANTAGE_STD = Metric("update/advantage_std", "standard deviation of the
 UPDATE_ADVANTAGE_MAX = Metric("update/advantage_max", "largest |advantage| of a loss token")
 UPDATE_LOSS = Metric("update/loss", "the policy's loss, mean over mini-batches")
 UPDATE_CLIP_FRACTION = Metric("update/clip_fraction", "loss tokens whose ratio the clip bounds", unit="share")
-UPDATE_RATIO = Metric("update/ratio", "mean ratio of the policy's probability to that before the update")
+UPDATE_RATIO = Metric(
+    "update/ratio",
+    "mean ratio of the policy's probability to that before the update; 1 with `staleness_correction: truncated`",
+)
 UPDATE_KL_STEP = Metric(
     "update/kl_step",
-    "KL(policy before the update || policy), estimator k3, with importance weights where there are any",
+    "KL(policy before the update || policy), estimator k3, with importance weights where there are any; from the "
+    "policy that sampled with `staleness_correction: truncated`, and where the loss compares with it",
     unit="nats",
 )
 UPDATE_KL_REFERENCE = Metric("update/kl_reference", "estimated KL(policy || reference)", unit="nats")

@@ -175,6 +175,8 @@ class ProgramEnv(ToolEnv):
         if asked is None or self._line is None:
             raise EpisodeError("environment program got an action that nobody asked for")
         place = self._places.pop(asked.number)
+        if not action.abandoned and self._gateway is not None:
+            await self._gateway.look()
         calls, left = list[CallRecord](), action.abandoned or asked.listeners == 0
         withdrawn = left or self._is_untrained(asked.request)
         told = {"api": asked.api, "number": asked.number, "context": place.why, "retries": asked.retries}

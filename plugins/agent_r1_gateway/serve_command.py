@@ -57,6 +57,7 @@ async def _serve(resolved: ResolvedConfig, host: str, port: int, key: str | None
     from agent_r1_core import ToolFormatBlock
     from agent_r1_core.assembly.assembly import assemble
     from agent_r1_core.assembly.components import make_tool_format
+    from agent_r1_core.assembly.model_source import model_shape
     from agent_r1_gateway.line import Line
     from agent_r1_gateway.server import Gateway
     from agent_r1_gateway.serving import Served
@@ -70,7 +71,9 @@ async def _serve(resolved: ResolvedConfig, host: str, port: int, key: str | None
         await assembly.start()
         config = resolved.config
         form = make_tool_format(resolved) or resolved.make("tool_format", ToolFormatBlock(name="native"))
-        served = Served(engine, assembly.tokenizer, form, config.engine.config.sampling, seed=config.seed)
+        positions = model_shape(assembly.model.folder).get("max_position_embeddings")
+        sampling = config.engine.config.sampling
+        served = Served(engine, assembly.tokenizer, form, sampling, positions, seed=config.seed)
         line = Line(served.take, on_left=served.leave)
         line.key = key or line.key
         gateway.open(line)

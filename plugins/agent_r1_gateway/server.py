@@ -34,6 +34,8 @@ from agent_r1_gateway.wire import ChatRequest, Refused, Reply
 _LOG = logging.getLogger(__name__)
 _BACKLOG = 2048
 _END_SECONDS = 5
+_POLLS = 10
+"""Of the event loop; from a socket's end to `Line.leave` it takes five."""
 MOST_BYTES = 32 * 2**20
 """Of a request."""
 
@@ -55,6 +57,7 @@ class Gateway:
         self._mentioned: set[str] = set()
         """What the log has named: fields without effect, and that a reward was of no episode."""
         self._forwarder = Forwarder()
+        self._loop: asyncio.AbstractEventLoop | None = None
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.socket(family)
         try:
@@ -92,6 +95,11 @@ class Gateway:
         line.close(sentence)
         self._lines.pop(line.key, None)
 
+    async def look(self) -> None:
+        """Come back when the server has seen which clients have left by now."""
+        if self._loop is not None:
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_poll(), self._loop))
+
     def app(self) -> Starlette:
         """The application; it has the routes of every dialect."""
         routes = [Route(path, self._reward, methods=["POST"]) for path in ("/reward", "/v1/reward")]
@@ -123,7 +131,7 @@ class Gateway:
         return endpoint
 
     async def _ask(self, request: Request, dialect: Dialect) -> Response:
-        line = self._line(request)
+        line, self._loop = self._line(request), asyncio.get_running_loop()
         raw = await _read(request)
         body = _object(raw)
         elsewhere = line.elsewhere(str(body.get("model")))
@@ -183,15 +191,16 @@ class Gateway:
 
     def _mention(self, request: ChatRequest, dialect: Dialect) -> None:
         """Log each field without effect once."""
-        for name in request.ignored:
-            if (field := f"{dialect.NAME} {name}") not in self._mentioned:
-                self._mentioned.add(field)
-                _LOG.info("a program sets %s in requests to %s, which has no effect", name, dialect.NAME)
+        fields = {name: f"{dialect.NAME} {name}" for name in request.ignored}
+        if new := [name for name, field in fields.items() if field not in self._mentioned]:
+            self._mentioned.update(fields.values())
+            _LOG.warning("requests to %s set what has no effect here: %s", dialect.NAME, ", ".join(new))
 
 
 def _key(request: Request) -> str:
     given = request.headers.get("x-api-key") or request.headers.get("authorization", "")
-    return given.removeprefix("Bearer ").strip()
+    scheme, _, key = given.strip().partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else given.strip()
 
 
 async def _read(request: Request) -> bytes:
@@ -229,6 +238,12 @@ async def _unless_left(request: Request, asked: Asked) -> Reply:
             task.cancel()
             with suppress(asyncio.CancelledError, Refused):
                 await task
+
+
+async def _poll() -> None:
+    """Give way until what waits at the sockets has reached whoever waits for it."""
+    for _ in range(_POLLS):
+        await asyncio.sleep(0)
 
 
 async def _left(request: Request) -> None:

@@ -26,6 +26,8 @@ class Served:
     form: ToolFormat | None
     sampling: Sampling
     """`max_new_tokens` holds for requests that set none, too."""
+    positions: int | None = None
+    """Longest context in ids; None: not known."""
     thinking: Thinking = "separate"
     seed: int = 0
     _said: Said = field(default_factory=Said)
@@ -72,9 +74,10 @@ class Served:
 
     async def _act(self, asked: Asked, name: str) -> Action:
         request = asked.request
-        conversation = Conversation(self.tokenizer)
-        tools = self._tools.describe(list(request.tools))
-        conversation.observe(messages_of(request.messages, self.form, self._said), tools=tools)
+        conversation, messages = Conversation(self.tokenizer), messages_of(request.messages, self.form, self._said)
+        if self.positions is not None and (fewest := self.tokenizer.fewest_ids(messages)) >= self.positions:
+            raise ContextFull(f"it has {fewest} ids or more, and the model has {self.positions} positions")
+        conversation.observe(messages, tools=self._tools.describe(list(request.tools)))
         context = conversation.context
         generation = await self.engine.generate(
             Request(

@@ -235,6 +235,26 @@ def test_nothing_is_trained_of_a_reply_that_nobody_reads(monkeypatch, determinis
     assert trajectory.turns[0].info["left_out"][0]["why"] == "its client left"
 
 
+def test_nothing_is_trained_of_a_reply_that_was_ready_before_its_clients_end_was_seen(monkeypatch):
+    sent, gone = threading.Event(), threading.Event()
+    sent.set()
+
+    class Prompt(ScriptedPolicy):
+        async def generate(self, request):
+            while not gone.is_set():
+                await asyncio.sleep(0)
+            return await super().generate(request)
+
+    def leaves(client: Client) -> None:
+        for number in range(10):
+            gone.clear()
+            client.leave([user(f"nobody reads {number}")], sent)
+            gone.set()
+            client.ask([user(f"question {number}")])
+
+    assert len(played(leaves, Prompt(lambda cue: "answer"), monkeypatch).turns) == 10
+
+
 def test_a_call_that_is_only_spelled_is_text(monkeypatch):
     class Spelling(ScriptedPolicy):
         def _encode(self, text):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ _END = 4096
 """Bytes before the next read that must be what they were: another file may get the number of one that is gone."""
 
 _LONGEST = 200
-"""Characters of the numbers of damaged lines."""
+"""Characters of the numbers of lines or steps."""
 
 
 class MetricsTail:
@@ -71,12 +71,12 @@ class MetricsTail:
 
     @property
     def problem(self) -> str | None:
-        if len(self._damaged) < 2:
-            return next((str(damaged_line(self._file.path, number)) for number in self._damaged), None)
-        which = f"lines {ranges(self._damaged)}"
-        if len(which) > _LONGEST:
-            which = f"{len(self._damaged)} of the lines {self._damaged[0]} to {self._damaged[-1]}"
-        return f"{which} of {self._file.path} are not the metrics of steps; delete the lines"
+        if not self._damaged:
+            lacking = set(range(1, (self.last_step or 0) + 1)) - set(self.steps)
+            return f"{self._file.path} lacks {_short('steps', sorted(lacking))}; restore it" if lacking else None
+        if len(self._damaged) == 1:
+            return str(damaged_line(self._file.path, self._damaged[0]))
+        return f"{_short('lines', self._damaged)} of {self._file.path} are not the metrics of steps; delete the lines"
 
     @property
     def last_step(self) -> int | None:
@@ -140,6 +140,11 @@ class MetricsTail:
         for name, values in self._values.items():
             del values[len(self.steps) :]
             del self._present[name][len(self.steps) :]
+
+
+def _short(what: str, numbers: Sequence[int]) -> str:
+    which = f"{what} {ranges(numbers)}"
+    return which if len(which) <= _LONGEST else f"{len(numbers)} of the {what} {numbers[0]} to {numbers[-1]}"
 
 
 def ranges(numbers: Iterable[int]) -> str:

@@ -77,11 +77,11 @@ def test_a_choice_is_remembered_for_this_model_and_its_possibilities(tmp_path, m
     assert chosen(tmp_path, monkeypatch, 1.0, 0.5, 2.0, 2.0).dtype == "bfloat16"
 
 
-def test_a_choice_measured_beside_other_work_counts_for_an_hour(tmp_path, monkeypatch):
+def test_a_choice_beside_other_work_keeps_float32_and_counts_for_an_hour(tmp_path, monkeypatch):
     monkeypatch.setattr("os.getloadavg", lambda: (2.0, 0.0, 0.0))
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1}, raising=False)
-    loaded, quiet = (1.0, 2.0, 1.0, 2.0), (1.0, 2.0, 0.6, 2.0)
-    assert chosen(tmp_path, monkeypatch, *loaded).threads == 1
+    loaded, quiet = (1.0, 0.2, 1.0, 2.0), (1.0, 2.0, 0.6, 2.0)
+    assert chosen(tmp_path, monkeypatch, *loaded) == Hardware("cpu", "float32", 1)
     assert chosen(tmp_path, monkeypatch, *quiet).threads == 1
     now = time.time()
     monkeypatch.setattr("time.time", lambda: now + 3700)

@@ -219,6 +219,9 @@ def test_a_doubtful_setup_is_warned_about(load, folder):
     (warning,) = load_config("clip", folders=[folder]).warnings
     assert warning.startswith("algorithm.clip_high never acts")
     assert load_config("clip", ["training.minibatches=2"], folders=[folder]).warnings == ()
+    truncated = ["training.epochs=2", "training.max_staleness=1", "training.staleness_correction=truncated"]
+    (warning,) = load_config("clip", truncated, folders=[folder]).warnings
+    assert warning.startswith("algorithm.clip_high never acts: with training.staleness_correction=truncated")
 
 
 @pytest.mark.parametrize(("lam", "warmup", "warned"), [(0.9, 2, True), (0.9, 10, False), (1.0, 2, False)])

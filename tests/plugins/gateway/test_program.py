@@ -171,6 +171,21 @@ def test_a_reward_that_cannot_count_fails_the_episode_though_the_program_does_no
     assert trajectory.reason.startswith(f"a reward that the program reported was refused: {why}")
 
 
+def test_fields_without_effect_are_told_once(caplog):
+    def run(client, episode):
+        for more in ({"seed": 1}, {"temperature": 0}, {"seed": 2, "user": "me"}):
+            client.ask([user("one")], **more)
+        return 1
+
+    shared_gateway()._mentioned.clear()
+    play_one(run)
+    assert [text.rpartition(": ")[2] for text in caplog.messages if "no effect" in text] == [
+        "seed",
+        "temperature",
+        "user",
+    ]
+
+
 def test_a_reward_with_the_key_of_no_episode_is_noted_once(caplog):
     def run(client, episode):
         client.ask([user("one")])

@@ -35,7 +35,7 @@ def served(policy: ScriptedPolicy, work: Callable[[Client], Any]) -> Any:
 
     async def run() -> Any:
         tokenizer = ChatTokenizer(tiny_tokenizer())
-        answers = Served(policy, tokenizer, Hermes(), Sampling(max_new_tokens=40))
+        answers = Served(policy, tokenizer, Hermes(), Sampling(max_new_tokens=40), positions=2048)
         gateway, line = Gateway(), Line(answers.take, on_left=answers.leave)
         gateway.open(line)
         gateway.start()
@@ -94,6 +94,13 @@ def test_what_the_engine_refuses_is_the_requests_fault() -> None:
         answer = served(Refusing([""]), lambda client: client.post([user("Hi")]))
         error = answer.json()["error"]
         assert (answer.status_code, error["message"], error["code"]) == (400, message, code)
+
+
+def test_a_giant_text_is_refused_before_it_is_encoded() -> None:
+    policy, giant = ScriptedPolicy([""]), user("b " * 2**20)
+    answer = served(policy, lambda client: client.post([giant]))
+    assert answer.json()["error"]["message"].endswith(" ids or more, and the model has 2048 positions")
+    assert policy.requests == []
 
 
 ENDING = """

@@ -126,7 +126,7 @@ def test_what_is_damaged_is_named_and_the_rest_is_there(run: Run) -> None:
         assert part in summary.problem
 
 
-def test_damaged_lines_are_one_sentence(run: Run) -> None:
+def test_damaged_and_missing_lines_are_one_sentence(run: Run) -> None:
     whole = [json.dumps({"step": step, "reward/mean": 0.5}) for step in (5, 7)]
     (run.path / "metrics.jsonl").write_text("\n".join(["{", "[]", "3", "", whole[0], "{}", whole[1], ""]))
     reader = SummaryReader(run)
@@ -134,6 +134,8 @@ def test_damaged_lines_are_one_sentence(run: Run) -> None:
     assert (reader.read().problem, reader.problems, reader.metrics.steps) == (said, [said], [5, 7])
     (run.path / "metrics.jsonl").write_text(f"{{\n{whole[0]}\n" * 1000)
     assert str(reader.read().problem).startswith("1000 of the lines 1 to 1999 of /"), "a sentence stays one"
+    (run.path / "metrics.jsonl").write_text("\n".join([*whole, ""]))
+    assert reader.read().problem == f"{run.path / 'metrics.jsonl'} lacks steps 1 to 4, 6; restore it"
 
 
 def test_metrics_that_are_missing_are_missed_once_there_was_a_step(run: Run) -> None:
