@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agent_r1_core import kernels
 from agent_r1_core.assembly.blueprint import Blueprint
 from agent_r1_core.assembly.checkpointing import load_task_order
-from agent_r1_core.assembly.components import make_examples, make_learner
+from agent_r1_core.assembly.components import frozen_models, make_examples, make_learner
 from agent_r1_core.assembly.hardware import Hardware, apply
 from agent_r1_core.assembly.model_source import ModelSource, find_model, refuse_code, too_few_positions
 from agent_r1_core.assembly.roles import LearnerRole, Rollouts
@@ -31,9 +31,11 @@ from agent_r1_core.assembly.task_sets import (
     unused_sets,
 )
 from agent_r1_core.chat import ChatTokenizer
+from agent_r1_core.config.components import find_blocks
 from agent_r1_core.contracts.tool import Tool
 from agent_r1_core.errors import ConfigError, ModelError
 from agent_r1_core.rollout import Measurer
+from agent_r1_core.runs.run import Run
 from agent_r1_core.work import working
 
 if TYPE_CHECKING:
@@ -248,9 +250,24 @@ def _blueprint(
         "model.device": hardware.device,
     }
     if learning and source.run is not None:
-        chosen["model.name"] = str(source.folder)  # the run may get a better policy later; keep this one
+        chosen["model.name"] = str(source.folder)
+    if learning:
+        chosen |= _frozen_policies(resolved)
     tokenizer = ChatTokenizer.from_folder(source.folder)
     return Blueprint(resolved.replace(chosen), hardware, source, tokenizer, (), learning, checkpoint)
+
+
+def _frozen_policies(resolved: ResolvedConfig) -> dict[str, str]:
+    """The options that name a run for a model that never learns here, such as a teacher, with the folder of its policy:
+    the run may get a better one later."""
+    names = frozen_models(resolved) | {resolved.make("algorithm", resolved.config.algorithm).reference_model()}
+    runs = {name: str(find_model(name).folder) for name in filter(None, names) if Run.is_run(name)}
+    return {
+        ".".join(map(str, (*key, option))): runs[value]
+        for key, _, block in (find_blocks(resolved.dump()) if runs else ())
+        for option, value in block.items()
+        if isinstance(value, str) and option != "name" and value in runs
+    }
 
 
 def _of_training(part: T | None) -> T:

@@ -31,6 +31,7 @@ async def save_checkpoint(
     best: str | None,
     metrics: Mapping[str, float],
     basis: str = "",
+    interim: bool = False,
 ) -> None:
     """Begin to write the checkpoint of a step, whole or not at all; the metric `best` decides which checkpoint is best.
 
@@ -39,7 +40,7 @@ async def save_checkpoint(
 
     Args:
         order: the place in the order of tasks behind the step.
-        basis: what `best` rests on in `metrics`, as in `Checkpoints.save`.
+        basis, interim: as in `Checkpoints.save`; the first is what `best` rests on in `metrics`.
 
     Raises:
         RunError: the checkpoint before it could not be written.
@@ -53,7 +54,7 @@ async def save_checkpoint(
         write_json(folder / TASK_ORDER, place)
 
     value = metrics.get(best) if best else None
-    run.checkpoint_writer.start(step, write, keep=settings.keep, metric=best, value=value, basis=basis)
+    run.checkpoint_writer.start(step, write, keep=settings.keep, metric=best, value=value, basis=basis, interim=interim)
 
 
 def save_model(learner: LearnerRole, run: Run) -> None:

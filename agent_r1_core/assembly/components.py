@@ -70,6 +70,13 @@ def make_learner(blueprint: Blueprint, ranks: Ranks | None = None, critic_anew: 
     return learner
 
 
+def frozen_models(resolved: ResolvedConfig) -> set[str]:
+    """The names of the models that play or judge and never learn."""
+    named = [("env", resolved.config.env), *(("reward", one) for one in resolved.config.rewards)]
+    classes: list[tuple[Any, Any]] = [(resolved.registry.load(kind, one.name).cls, one.config) for kind, one in named]
+    return {name for cls, config in classes if (name := cls.frozen_model(config)) is not None}
+
+
 def make_rewards(resolved: ResolvedConfig) -> list[WeightedReward]:
     return [
         WeightedReward(resolved.make("reward", block), block.weight, block.timeout, block.cap)

@@ -30,8 +30,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+from agent_r1_core.assembly.components import frozen_models
 from agent_r1_core.assembly.model_size import ModelSize
 from agent_r1_core.assembly.model_source import find_local_model
 from agent_r1_core.contracts.training import LoraSettings, Recomputation
@@ -253,12 +254,9 @@ def estimate_memory(resolved: ResolvedConfig) -> list[str]:
 
 def _frozen_models(resolved: ResolvedConfig) -> tuple[list[ModelSize], list[str]]:
     """The sizes of the recipe's frozen models, one for each folder, and the names of those without one."""
-    named = [("env", resolved.config.env), *(("reward", one) for one in resolved.config.rewards)]
-    classes: list[tuple[Any, Any]] = [(resolved.registry.load(kind, one.name).cls, one.config) for kind, one in named]
-    names = {name for cls, config in classes if (name := cls.frozen_model(config)) is not None}
     sizes: dict[Path, ModelSize] = {}
     away = []
-    for name in sorted(names):
+    for name in sorted(frozen_models(resolved)):
         source = find_local_model(resolved.config.model.name if name == "start" else name)
         size = None if source is None else ModelSize.of_folder(source.folder)
         if source is None or size is None:

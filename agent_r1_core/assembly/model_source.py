@@ -85,18 +85,24 @@ class ModelSource:
             f"call {', '.join(unknown)}; set model.name to an instruct model for tools of your own"
         ]
 
-    def choosing_tasks(self) -> frozenset[str]:
-        """The ids of the tasks that chose the policy among several checkpoints; empty where none did."""
+    def choosing_tasks(self) -> frozenset[str] | None:
+        """The ids of the tasks that chose the policy among several checkpoints; empty where none did; None: the run has
+        lost its record of them."""
         if self.run is None or self.policy is None or self.policy.chosen_by is None or self.policy.among < 2:
             return frozenset()
         recorded = Run.open(self.run).evaluation_tasks()
-        return frozenset() if recorded is None else recorded.behind(self.policy.chosen_by)
+        return None if recorded is None else recorded.behind(self.policy.chosen_by)
 
     def chosen_among(self, tasks: Sequence[Task]) -> list[str]:
         """One sentence if some of these tasks chose the policy among several checkpoints: its score on them is then
         likely too high, which no confidence interval shows (LAW 12)."""
         choosing = self.choosing_tasks()
-        shared = sum(task.id in choosing for task in tasks)
+        if choosing is None and self.policy is not None:
+            return [
+                f"the checkpoint was chosen among {self.policy.among}, on tasks that are not known: the run lacks its "
+                "evaluation_tasks.json"
+            ]
+        shared = sum(task.id in (choosing or ()) for task in tasks)
         if self.policy is None or not shared:
             return []
         which = "this very set" if shared == len(tasks) else f"{shared} of these {len(tasks)} tasks"

@@ -18,6 +18,7 @@ from agent_r1_core.evaluation.listener import Listener, episode_counter
 from agent_r1_core.evaluation.provenance import provenance, provenance_in_training
 from agent_r1_core.evaluation.report import EvaluationResult, combine, report
 from agent_r1_core.rollout import Measurer, RolloutRequest
+from agent_r1_core.runs.directory import make_folders
 from agent_r1_core.runs.run import Run
 from agent_r1_core.trajectory import EndStatus
 
@@ -293,6 +294,7 @@ async def _record(plan: EvaluationPlan, assembly: Assembly, evaluation: Evaluati
     }
     if assembly.model.run is not None:
         own = Run.open(assembly.model.run)
+        make_folders(own.path)
         return await record_evaluation(assembly, own, _free_name(own), evaluation, result)
     settings = assembly.config.run
     with Run.create(

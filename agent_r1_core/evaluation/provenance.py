@@ -61,6 +61,8 @@ def _checkpoint(model: ModelSource, tasks: Sequence[Task]) -> str:
     if model.policy.among < 2:
         return f"{model.describe()}; it was the only one"
     choosing = model.choosing_tasks()
+    if choosing is None:
+        return f"{model.describe()}, on tasks that are not known: the run lacks its evaluation_tasks.json"
     shared = sum(task.id in choosing for task in tasks)
     scored = f"{shared} of them are scored here" if shared else "none of them is scored here"
     return f"{model.describe()}, on {len(choosing)} tasks; {scored}"

@@ -45,6 +45,8 @@ class Checkpoint:
     count."""
     basis: str = ""
     """What the value rests on, such as the tasks that were asked: values of another one do not compete."""
+    interim: bool = False
+    """Whether an interruption took it between two that were due: the next one takes its place."""
     checksums: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
     """By file."""
 
@@ -127,15 +129,17 @@ def inspect(path: Path) -> Checkpoint | str:
 def _checkpoint(path: Path, record: Mapping[str, Any]) -> Checkpoint:
     """The checkpoint of a record; raises one of `_MALFORMED` if somebody else wrote it."""
     step, metric, value, competitors = (record[key] for key in ("step", "metric", "value", "competitors"))
-    checksums, basis = dict(record["crc32"]), record.get("basis", "")
-    if not (type(step) is type(competitors) is int and isinstance(metric, str | None) and isinstance(basis, str)):
+    checksums, basis, interim = dict(record["crc32"]), record.get("basis", ""), record.get("interim", False)
+    ours = isinstance(metric, str | None) and isinstance(basis, str) and isinstance(interim, bool)
+    if not (type(step) is type(competitors) is int and ours):
         raise TypeError("a value has another type than was written")
     if value is not None and not (isinstance(value, int | float) and math.isfinite(value)):
         raise ValueError("the value is no number")
     if checksums.keys() != record["files"].keys():
         raise ValueError("the checksums are those of other files")
     check_names(record["files"])
-    return Checkpoint(path, step, metric, None if value is None else float(value), competitors, basis, checksums)
+    value = None if value is None else float(value)
+    return Checkpoint(path, step, metric, value, competitors, basis, interim, checksums)
 
 
 def _checksum_of_state(state: Mapping[str, Any]) -> int:

@@ -33,6 +33,7 @@ class Checkpoints:
         metric: str | None = None,
         value: float | None = None,
         basis: str = "",
+        interim: bool = False,
     ) -> Checkpoint:
         """Write the checkpoint of a step, then delete those that are neither the best nor among the newest `keep`.
 
@@ -43,15 +44,18 @@ class Checkpoints:
             metric: Name of the metric by which checkpoints compete; the highest value wins, the earlier one on a tie.
             value: Its value at this step; None, or NaN, where it was not measured.
             basis: What the value rests on; only values of one basis compete.
+            interim: It neither competes nor counts for `keep`, and is deleted when there is a newer one, so that a run
+                that was interrupted leaves what an undisturbed one leaves.
 
         Raises:
             RunError: writing fails (disk full, read-only).
         """
-        measured = value if value is not None and math.isfinite(value) else None
+        measured = value if value is not None and math.isfinite(value) and not interim else None
         before = max((item for item in self.all() if item.step < step), key=lambda item: item.step, default=None)
         alike = before is not None and (before.metric, before.basis) == (metric, basis)
         competitors = (before.competitors if before is not None and alike else 0) + (measured is not None)
         record = {"step": step, "metric": metric, "value": measured, "competitors": competitors, "basis": basis}
+        record |= {"interim": True} if interim else {}
 
         def fill(folder: Path) -> None:
             write(folder)
@@ -131,7 +135,9 @@ class Checkpoints:
     def prune(self, keep: int) -> None:
         """Delete the checkpoints that are neither the best nor among the newest `keep`, nor read by anybody."""
         checkpoints, best = self.all(), self.best()
-        kept = {item.path for item in checkpoints[-max(1, keep) :]} | ({best.path} if best is not None else set())
+        due = [item for item in checkpoints if not item.interim]
+        kept = {item.path for item in (*checkpoints[-1:], *due[-max(1, keep) :])}
+        kept |= {best.path} if best is not None else set()
         for path in self._folders():
             if path not in kept:
                 _remove_unread(path)

@@ -134,9 +134,14 @@ def lay_out(path: Path, recipe: str | None = None) -> None:
     """Create the marker and the folders of a run. The marker comes first, so that an unfinished run is recognised."""
     created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
     write_json(path / MARKER, {"kind": _KIND, "schema": 1, "created": created, "recipe": recipe})
+    make_folders(path)
+
+
+def make_folders(path: Path) -> None:
+    """Make the folders of a run that are not there."""
     with naming(path):
         for folder in FOLDERS:
-            (path / folder).mkdir()
+            (path / folder).mkdir(exist_ok=True)
 
 
 def _locked(path: Path) -> RunLock:

@@ -277,6 +277,7 @@ class Run(RunReader):
         self._replaced = ReplacedRun.of(self.path)
         if self._metrics.last_step() >= 0:
             self._forget_replaced()
+        directory.make_folders(self.path)
         for folder in (self.path, self.path / "trajectories", self.path / "evaluations"):
             clean_leftovers(folder)
         self.checkpoints.clean()

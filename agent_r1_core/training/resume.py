@@ -71,6 +71,8 @@ def check_resumable(run: Run, resolved: ResolvedConfig, force: bool) -> None:
             f"run {run.path} started with other values of {', '.join(changed)}; "
             f"resume it as it is: agent-r1 train {run.path} --resume"
         )
+    if not (run.path / "plugins.json").is_file():
+        raise RunError(f"the plugins.json of run {run.path} is missing; restore it from a copy")
     sentences = resolved.registry.check_same(recorded_plugins(run.path))
     if sentences and not force:
         raise RunError(f"{'; '.join(sentences)}; use --force to continue anyway")
@@ -158,7 +160,7 @@ def choose_checkpoint(run: Run, every: int, note: Note) -> Checkpoint | None:
     older, and repeats the steps that lack a line; if there is none, a note names these steps.
 
     Raises:
-        RunError: there are checkpoints, and all of them are damaged.
+        RunError: there are checkpoints, and all of them are damaged; or there were some, and they are gone.
     """
     checkpoint, damaged = run.checkpoints.newest_whole()
     reasons = "; ".join(f"{name}: {reason}" for name, reason in damaged.items())
@@ -168,6 +170,7 @@ def choose_checkpoint(run: Run, every: int, note: Note) -> Checkpoint | None:
                 f"no checkpoint of {run.path} is whole ({reasons}); restore one from a copy, "
                 "or start the run again with --force"
             )
+        _refuse_lost_checkpoints(run)
         return None
     if damaged:
         note(f"damaged checkpoints are passed over ({reasons}): the run goes on from {checkpoint.path.name}")
@@ -181,6 +184,17 @@ def choose_checkpoint(run: Run, every: int, note: Note) -> Checkpoint | None:
             )
             return earlier
     return checkpoint
+
+
+def _refuse_lost_checkpoints(run: Run) -> None:
+    """Refuse, by a RunError, to begin anew where a run has recorded more than it does without a checkpoint: a final
+    policy, or steps beyond the second checkpoint, for which it waits until the first one is on disk."""
+    last = run.last_step()
+    if (last and run.model.is_dir()) or last > 2 * int(run.setting("checkpoint.every")):
+        raise RunError(
+            f"run {run.path} has recorded {last} steps, but all its checkpoints are gone; restore one from a copy, or "
+            "start the run again with --force"
+        )
 
 
 def reassemble(run: Run, resolved: ResolvedConfig, listener: Listener, site: Site) -> tuple[Assembly, int]:

@@ -115,7 +115,7 @@ class Trainer:
             if self.run.checkpoint_writer.busy:
                 self.listener.note(f"writing the checkpoint of step {self.run.checkpoint_writer.step} before stopping")
             with suppress(LearnerLost):  # then the newest checkpoint is what there is
-                await self._checkpoint()
+                await self._checkpoint(interim=self.done % config.checkpoint.every > 0)
                 await self._written()
             raise
         except Exception:
@@ -268,7 +268,7 @@ class Trainer:
             )
         return metrics
 
-    async def _checkpoint(self) -> None:
+    async def _checkpoint(self, interim: bool = False) -> None:
         """Begin to save the last recorded step, unless a second interruption came between the next step's update and
         its record: the policy is then no longer that of the recorded step."""
         config, checkpoints = self.assembly.config, self.run.checkpoints
@@ -277,7 +277,7 @@ class Trainer:
         if self.done and self.learned_step == self.done and (latest is None or latest.step < self.done):
             learner, settings, best = self.assembly.learner, config.checkpoint, config.best_metric
             basis = self.assembly.evaluation_basis
-            await save_checkpoint(learner, self.order, self.run, self.done, settings, best, self.last, basis)
+            await save_checkpoint(learner, self.order, self.run, self.done, settings, best, self.last, basis, interim)
             if not config.checkpoint.background:
                 await self._written()
         else:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from importlib import import_module
+from tempfile import NamedTemporaryFile
 from typing import IO, Any
 
 from agent_r1_core.contracts.secrets import Secrets
 from agent_r1_mcp.config import McpConfig
 
-CLOSED = -32000
-"""The code of an error that says that the connection is closed."""
+CLOSED = (-32000, "Connection closed")
+"""Code and message of the package's error that says so; servers have other messages for that code."""
+_TOLD = 'echo $$ > "$0" && exec "$@"'
+"""Becomes the command; the number of its process is in a file then."""
 _PAGES = 100
 _CONNECTIONS = 256
 
@@ -28,7 +33,7 @@ async def session_with(config: McpConfig, secrets: Secrets, stderr: IO[str]) -> 
         logging.getLogger(name).setLevel(logging.CRITICAL)
     async with AsyncExitStack() as stack:
         if config.command:
-            transport = _to_command(config, secrets, stderr)
+            transport = _to_command(config, secrets, stderr, stack.enter_context(_group_ends()))
         else:
             transport = await _to_address(config, secrets, stack)
         if hasattr(mcp, "Client"):
@@ -40,13 +45,27 @@ async def session_with(config: McpConfig, secrets: Secrets, stderr: IO[str]) -> 
             yield session
 
 
-def _to_command(config: McpConfig, secrets: Secrets, stderr: IO[str]) -> Any:
+@contextmanager
+def _group_ends() -> Iterator[str]:
+    """A file for the number of a process; what is left of its group ends with the context."""
+    with NamedTemporaryFile("r", prefix="agent-r1-mcp-") as file:
+        try:
+            yield file.name
+        finally:
+            with suppress(ValueError, OSError):  # it never began; nothing is left
+                os.killpg(int(file.read()), signal.SIGKILL)
+
+
+def _to_command(config: McpConfig, secrets: Secrets, stderr: IO[str], number: str) -> Any:
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
-    program, *arguments = config.command
     env = {name: secrets.values[name] for name in config.env}
     server = StdioServerParameters(
-        command=program, args=arguments, env=env, cwd=config.folder, encoding_error_handler="replace"
+        command="/bin/sh",
+        args=["-c", _TOLD, number, *config.command],
+        env=env,
+        cwd=config.folder,
+        encoding_error_handler="replace",
     )
     return stdio_client(server, errlog=stderr)  # type: ignore[arg-type]
 
@@ -92,8 +111,11 @@ async def call_tool(session: Any, name: str, arguments: dict[str, Any]) -> dict[
 
 def is_closed(error: BaseException) -> bool:
     """Whether an exception says that the connection is gone: any but an answer of the server, or one that is unfit."""
-    code = getattr(getattr(error, "error", None), "code", None)
-    return code == CLOSED if code is not None else not isinstance(error, (RuntimeError, ValueError))
+    told = getattr(error, "error", None)
+    code, message = (getattr(told, name, None) for name in ("code", "message"))
+    if code is not None:
+        return (code, message) == CLOSED
+    return not isinstance(error, (RuntimeError, ValueError))
 
 
 class Connection:

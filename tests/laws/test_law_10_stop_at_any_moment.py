@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from contexts import every_context
 from dying_writers import written
-from small_run import Notes, fingerprint, rewritten, run_once
+from small_run import Notes, Terminated, fingerprint, rewritten, run_once
 
 from agent_r1_core.assembly.checkpointing import save_checkpoint
 from agent_r1_core.assembly.local_roles import LocalRollouts
@@ -99,13 +99,47 @@ def test_no_weight_lies_where_its_file_put_it(folder: Path) -> None:
         assert tensor.data_ptr() % 64 == 0
 
 
+def test_an_interruption_between_two_checkpoints_leaves_no_trace(folder: Path) -> None:
+    """Though the step that it saves was evaluated."""
+    options = {"checkpoint": "{every: 3, keep: 2, best: eval/reward/vowels}", "evaluation__every": 1}
+    with pytest.raises(KeyboardInterrupt):
+        run_once(folder, "stopped", 6, listener=Terminated(), **options)
+    (saved,) = Run.open(folder / "runs" / "stopped").checkpoints.all()
+    assert (saved.step, saved.interim, saved.value) == (2, True, None)
+    parts, whole = run_once(folder, "stopped", 6, resume=True, **options), run_once(folder, "passed", 6, **options)
+    assert [one.step for one in parts.checkpoints.all()] == [3, 6]
+    assert fingerprint(parts) == fingerprint(whole)
+
+
+def test_a_run_whose_checkpoints_are_gone_is_not_begun_anew(folder: Path) -> None:
+    """It would lose its metrics, its episodes and its final policy."""
+    run = run_once(folder, "bare", 3)
+    before = fingerprint(run)
+    for name in ("checkpoints", "trajectories"):
+        shutil.move(run.path / name, folder / name)
+    with pytest.raises(RunError, match="has recorded 3 steps, but all its checkpoints are gone; restore one from"):
+        run_once(folder, "bare", 4, resume=True)
+    for name in ("checkpoints", "trajectories"):
+        shutil.rmtree(run.path / name, ignore_errors=True)
+        shutil.move(folder / name, run.path / name)
+    assert fingerprint(run) == before
+    shutil.rmtree(run.path / "trajectories")
+    shutil.rmtree(run.path / "evaluations")
+    assert len(run_once(folder, "bare", 4, resume=True).metrics()) == 4, "what it lacks it goes on without"
+    (run.path / "plugins.json").unlink()
+    with pytest.raises(RunError, match=r"the plugins.json of run .*bare is missing; restore it"):
+        run_once(folder, "bare", 5, resume=True)
+
+
 def test_steps_after_the_last_checkpoint_are_done_again_and_replaced(folder: Path) -> None:
-    whole = run_once(folder, "redo-whole", 3)
-    run = run_once(folder, "redo", 3)
-    with Run.resume(run.path) as opened:
+    options = {"checkpoint": "{every: 2, keep: 1, best: null}"}
+    whole = run_once(folder, "redo-whole", 3, **options)
+    run = run_once(folder, "redo", 3, **options)
+    with Run.resume(run.path) as opened:  # as a kill leaves it that comes while its first checkpoint is written
         opened.checkpoints.discard_after(1)
         assert opened.checkpoints.latest() is None, "only the newest checkpoint is kept here"
-    again = run_once(folder, "redo", 3, resume=True)
+    shutil.rmtree(run.model)
+    again = run_once(folder, "redo", 3, resume=True, **options)
     assert fingerprint(again) == fingerprint(whole)
     assert [line["step"] for line in again.metrics()] == [1, 2, 3]
 

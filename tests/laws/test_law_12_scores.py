@@ -175,6 +175,8 @@ def test_the_best_of_several_checkpoints_on_these_very_tasks_is_called_so(tmp_pa
     assert source.chosen_among([one, two]) == [said]
     assert "on 1 of these 2 tasks" in source.chosen_among([one, three])[0]
     assert source.chosen_among([three]) == []
+    (run.path / "evaluation_tasks.json").unlink()
+    assert "among 3, on tasks that are not known" in source.chosen_among([three])[0]
 
 
 def test_tasks_that_were_trained_on_are_called_so(tmp_path: Path) -> None:

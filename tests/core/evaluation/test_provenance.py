@@ -48,6 +48,9 @@ def test_the_choice_of_a_checkpoint_is_told_with_the_tasks_that_made_it_or_that_
     chosen = f"best checkpoint of {run.path}, step 2, chosen by eval/dev/exact_match among 3, on 2 tasks; "
     assert stated(run, task("c"))["checkpoint"] == f"{chosen}none of them is scored here"
     assert stated(run, task("b"), task("c"))["checkpoint"] == f"{chosen}1 of them are scored here"
+    (run.path / "evaluation_tasks.json").unlink()
+    told = stated(run, task("c"))["checkpoint"]
+    assert told.endswith(" among 3, on tasks that are not known: the run lacks its evaluation_tasks.json")
     with Run.resume(run.path) as resumed:
         resumed.checkpoints.discard_after(0)
         resumed.write_model(lambda folder: None)

@@ -61,6 +61,13 @@ def test_the_teacher_is_the_model_that_was_named(tmp_path: Path, adapters: str) 
     assert apart[1] > 0.1
 
 
+def test_a_run_that_teaches_is_the_policy_that_it_had_when_training_began(tmp_path: Path) -> None:
+    with Run.create(tmp_path, "teacher", {}, []) as teacher:
+        teacher.checkpoints.save(1, lambda folder: shutil.copytree(BUNDLED / "tiny", folder / "policy"))
+    run = learn(tmp_path, f"algorithm={{name: distillation, teacher: {teacher.path}}}", steps=1)
+    assert Path(run.config()["algorithm"]["teacher"]) == teacher.checkpoints.at(1).policy
+
+
 @pytest.mark.parametrize(("hint", "share"), [("The answer is {answers}.", 1.0), ("The answer is {nowhere}.", 0.0)])
 def test_the_policy_is_its_own_teacher_where_there_is_a_hint(tmp_path: Path, hint: str, share: float) -> None:
     (line,) = learn(tmp_path, f"algorithm={{name: distillation, hint: '{hint}'}}", steps=1).metrics()

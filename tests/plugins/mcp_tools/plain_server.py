@@ -1,6 +1,7 @@
 """An MCP server of the handshake's protocol in plain Python, which starts at once: `plain_server.py [TOOL...]`."""
 
 import json
+import subprocess
 import sys
 import time
 
@@ -28,7 +29,11 @@ for line in sys.stdin:
         if given["name"] == "hang":
             time.sleep(600)
         text = f"{given['arguments'].get('word', '')} {counted}"
+        if given["name"] == "child":
+            text = str(subprocess.Popen(["sleep", "600"]).pid)
         reply = {"result": {"content": [{"type": "text", "text": text}], "isError": False}}
+        if given["name"] == "refuse":
+            reply = {"error": {"code": -32000, "message": "no luck"}}
     else:
         reply = {"error": {"code": -32601, "message": "there is no such method"}}
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **reply}), flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -151,6 +152,16 @@ async def test_each_episode_has_a_process_of_its_own_and_leaves_nothing() -> Non
             assert descriptors() < files + 16, "not even one for each episode"
         await call("say", word="last")
     assert children() <= before
+
+
+async def test_a_server_that_refuses_lives_on_and_what_it_has_started_ends_with_it() -> None:
+    async with opened(command=(*PLAIN, "count", "refuse", "child")) as call:
+        assert (await call("count")).text == " 1"
+        assert (await call("refuse")).text == "Error: the server refused the call: no luck"
+        assert (await call("count")).text == " 3"
+        child = os.pidfd_open(int((await call("child")).text))
+    assert select.select([child], [], [], 60)[0], "it lives on"
+    os.close(child)
 
 
 @pytest.mark.slow
