@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from io import TextIOWrapper
 from typing import Any
 
 _ADVICE = ": with isolation: process a tool has a process of its own"
@@ -54,8 +55,22 @@ def _dtype() -> Any:
     return None if get is None else get()
 
 
-def _set_streams(streams: tuple[Any, Any]) -> None:
-    sys.stdout, sys.stderr = streams
+def _streams() -> list[tuple[Any, bool]]:
+    """Standard output and error, each with whether it is closed."""
+    return [(stream, bool(getattr(stream, "closed", False))) for stream in (sys.stdout, sys.stderr)]
+
+
+def _set_streams(streams: list[tuple[Any, bool]]) -> None:
+    """One that a call has closed is opened in place, since others hold it, on a copy of its descriptor."""
+    for (stream, closed), descriptor in zip(streams, (1, 2), strict=True):
+        if isinstance(stream, TextIOWrapper) and stream.closed and not closed and descriptor in _OUTPUTS:
+            opened = os.fdopen(os.dup(_OUTPUTS[descriptor][0]), "wb")
+            TextIOWrapper.__init__(stream, opened, stream.encoding, stream.errors, line_buffering=True)
+    sys.stdout, sys.stderr = (stream for stream, _ in streams)
+
+
+def _closes(now: list[tuple[Any, bool]], before: list[tuple[Any, bool]]) -> bool:
+    return any(closed and not was for (_, closed), (_, was) in zip(now, before, strict=True))
 
 
 def _logging() -> tuple[int, bool]:
@@ -102,7 +117,7 @@ _STATES = (
     ),
     _State("an alarm or timer of the system", _running_timers, _stop_other_timers, _has_more, _has_more),
     _State("the working directory", _folder, os.chdir),
-    _State("sys.stdout or sys.stderr", lambda: (sys.stdout, sys.stderr), _set_streams),
+    _State("sys.stdout or sys.stderr", _streams, _set_streams, harmful=_closes),
     *(
         _State("a limit of the system", partial(resource.getrlimit, kind), partial(resource.setrlimit, kind), _is_lower)
         for kind in _LIMITS

@@ -238,6 +238,14 @@ def close_output() -> str:
 
 
 @tool
+def close_streams() -> str:
+    """Close Python's own streams."""
+    sys.stdout.close()
+    sys.stderr.close()
+    return "closed"
+
+
+@tool
 def close_output_late() -> str:
     """Close that of standard output after the call was given up."""
     time.sleep(0.3)

@@ -235,6 +235,18 @@ def test_standard_streams_that_a_tool_closes_are_opened_again(name: str, caplog:
     assert "changed the descriptors of standard output and standard error" in caplog.text
 
 
+def test_streams_that_a_tool_closes_are_open_again_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, (tmp_path / name).open("w"))
+    alone(Stage(one_bad_call(call("close_streams")), tools("close_streams")).play(questions(2)))
+    for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
+        assert os.path.sameopenfile(stream.fileno(), descriptor)
+        stream.close()
+    assert "changed sys.stdout or sys.stderr" in caplog.text
+
+
 def test_a_copy_that_a_tool_forks_ends_at_once() -> None:
     first, _ = alone(Stage(one_bad_call(call("fork")), tools("fork")).play(questions(2)))
     copy = int(seen(first))
