@@ -24,7 +24,7 @@ def idle_monitors(config: RunConfig, name: str, algorithm: Algorithm) -> dict[st
     lacking = _lacking(config, name, algorithm)
     idle = {one.name: lacking[one.needs] for one in MONITORS if one.needs is not None and one.needs in lacking}
     if not algorithm.needs_spread():
-        spread = [one.name for one in MONITORS if one.needs in ("groups", "single episodes")]
+        spread = [one.name for one in MONITORS if one.needs in ("groups", "compared groups", "no compared groups")]
         idle |= dict.fromkeys(spread, f"the algorithm {name} learns from equal returns, too")
     if algorithm.demonstrations() is not None:
         idle |= {one.name: f"the algorithm {name} learns from demonstrations" for one in MONITORS if one.of_policy}
@@ -40,9 +40,11 @@ def _lacking(config: RunConfig, name: str, algorithm: Algorithm) -> dict[Need, s
     if not config.tools:
         lacking["tools"] = "there are no tools"
     if training.samples_per_task == 1:
-        lacking["groups"] = "training.samples_per_task=1 gives no groups to compare"
+        lacking["groups"] = lacking["compared groups"] = "training.samples_per_task=1 gives no groups to compare"
+    elif not algorithm.compares_samples():
+        lacking["compared groups"] = f"the algorithm {name} does not compare the episodes of a group"
     else:
-        lacking["single episodes"] = "it stands in for the monitors of groups where training.samples_per_task=1"
+        lacking["no compared groups"] = "no_spread and groups_without_spread judge groups, which are compared here"
     if "reference" not in algorithm.roles():
         lacking["reference"] = f"the algorithm {name} has no reference here"
     if "critic" in algorithm.roles():

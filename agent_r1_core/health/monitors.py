@@ -42,7 +42,7 @@ MONITORS: tuple[Monitor, ...] = (
         AtLeast(threshold=1, steps=1),
         "no group has any spread of rewards, so that to compare its episodes teaches nothing",
         _FOR_SPREAD,
-        needs="groups",
+        needs="compared groups",
     ),
     Monitor(
         "groups_without_spread",
@@ -50,7 +50,7 @@ MONITORS: tuple[Monitor, ...] = (
         AtLeast(threshold=0.9, steps=10),
         "the share of groups whose returns are all equal is {value} (alarm at {limit})",
         _FOR_SPREAD,
-        needs="groups",
+        needs="compared groups",
     ),
     Monitor(
         "return_std",
@@ -58,8 +58,7 @@ MONITORS: tuple[Monitor, ...] = (
         AtMost(threshold=1e-9, steps=1),
         "all episodes have the same return, so that good actions cannot be told from bad ones",
         "tasks that the policy solves sometimes, more tasks per step, or a finer reward",
-        unless=metric.GROUPS_WITHOUT_SPREAD,
-        needs="single episodes",
+        needs="no compared groups",
         of_policy=True,
     ),
     Monitor(

@@ -192,8 +192,8 @@ class Loss(Rule):
 
 
 Need = Literal[
-    "tools", "groups", "single episodes", "reference", "no critic", "several passes", "importance weights",
-    "evaluations", "measurements", "measured thoughts", "one version", "a mismatch mask",
+    "tools", "groups", "compared groups", "no compared groups", "reference", "no critic", "several passes",
+    "importance weights", "evaluations", "measurements", "measured thoughts", "one version", "a mismatch mask",
 ]  # fmt: skip
 """What a run must have so that a monitor's metric says anything."""
 
@@ -219,8 +219,6 @@ class Monitor:
     """What usually helps, as the end of a sentence."""
     per: tuple[Metric, ...] = ()
     """The metric counts as a share of the sum of these; a step in which that is 0 is not judged."""
-    unless: Metric | None = None
-    """Steps that have this metric are not judged."""
     gain: Metric | None = None
     """While this metric, as a mean of as many values as the rule takes, is above its first one, nothing is beyond the
     limit."""
@@ -231,7 +229,7 @@ class Monitor:
     """Whether `health.early_stop` ends the run at its alarm."""
 
     def __post_init__(self) -> None:
-        for name in (self.metric, *self.per, self.unless, self.gain):
+        for name in (self.metric, *self.per, self.gain):
             if name is not None:
                 _DECLARED[name]
 
@@ -240,7 +238,7 @@ class Monitor:
 
         Numbers that are not finite are passed over: the monitor `nonfinite` tells of those.
         """
-        if self.metric not in metrics or (self.unless is not None and self.unless in metrics):
+        if self.metric not in metrics:
             return None
         value = metrics[self.metric]
         if self.per:

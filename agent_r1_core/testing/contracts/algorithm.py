@@ -74,6 +74,16 @@ class AlgorithmContract(ComponentContract):
             "says that episodes of a group are compared; return False there (LAW 7)"
         )
 
+    def test_the_better_episode_is_credited_with_more_if_groups_are_compared(self) -> None:
+        algorithm, task = self.make(), make_task("better")
+        if not algorithm.compares_samples():
+            return
+        paid: dict[str, Any] = {"turns": 2, "turn_rewards": [0.0, 0.0]}
+        episodes = [random_trajectory(7, task=task, sample=index, reward=1.0 - index, **paid) for index in range(2)]
+        batch = _as_sampled([Group(task, episodes)])
+        better, worse = (self._advantages(batch, algorithm).advantages * batch.action_mask).sum(1).tolist()
+        assert better > worse, "of two episodes that act alike, the one with the lower return is credited with more"
+
     def test_it_says_whether_it_credits_turns(self) -> None:
         algorithm = self.make()
         if algorithm.credits_turns():

@@ -98,6 +98,6 @@ def test_a_share_divides_by_a_sum_and_what_nobody_declares_is_an_error_and_no_nu
         assert take({}) is None
     with pytest.raises(ConfigError, match="no metric is called 'health/group_sdt'; did you mean 'health/group_std'"):
         Monitor("x", Metric("health/group_sdt", ""), AtMost(threshold=0, steps=1), "", "")
-    for more in ({"per": (Metric("a", ""),)}, {"unless": Metric("a", "")}, {"gain": Metric("a", "")}):
+    for more in ({"per": (Metric("a", ""),)}, {"gain": Metric("a", "")}):
         with pytest.raises(ConfigError, match="no metric is called 'a'"):
             Monitor("x", metric.REWARD_MEAN, AtMost(threshold=0, steps=1), "", "", **more)

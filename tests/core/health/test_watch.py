@@ -84,9 +84,8 @@ def test_a_collapse_is_told_sign_by_sign_each_once_also_by_whoever_goes_on_in_th
     assert quiet == found - {min(found)} != found
 
 
-def test_spread_is_judged_beside_the_reward_and_by_episodes_where_there_are_no_groups() -> None:
-    """Spread that falls while the reward rises is no sign. Where there are groups, the monitors of groups say what
-    `return_std` would."""
+def test_spread_is_judged_beside_the_reward_and_by_episodes_where_no_groups_are_compared() -> None:
+    """Spread that falls while the reward rises is no sign."""
 
     def alarms(last_reward: float) -> set[str]:
         lines = echo_trap()[:20]
@@ -95,9 +94,16 @@ def test_spread_is_judged_beside_the_reward_and_by_episodes_where_there_are_no_g
         return {alarm.monitor for alarm in Watch(HealthConfig()).replay(lines)}
 
     assert alarms(0.6) - alarms(0.9) == {"spread_without_gain"}
-    alone, grouped = {"health/return_std": 0.0}, {"health/return_std": 0.0, "health/groups_without_spread": 1.0}
-    assert [alarm.monitor for alarm in Watch(HealthConfig()).judge(1, alone)] == ["return_std"]
-    assert [alarm.monitor for alarm in Watch(HealthConfig()).judge(1, grouped)] == ["no_spread"]
+    metrics = {"health/return_std": 0.0, "health/groups_without_spread": 1.0}
+    for keys, monitor in (
+        (["training.samples_per_task=1"], "return_std"),
+        (["algorithm=ppo"], "return_std"),
+        ([], "no_spread"),
+    ):
+        config = load_config("default", keys)
+        algorithm = config.make("algorithm", config.config.algorithm)
+        watch = Watch(HealthConfig(), set(idle_monitors(config.config, "it", algorithm)))
+        assert [alarm.monitor for alarm in watch.judge(1, metrics)] == [monitor]
 
 
 def test_a_severe_alarm_is_a_reason_to_stop_while_it_stands_and_up_to_six_are_named() -> None:
@@ -156,7 +162,8 @@ def test_what_no_monitor_can_use_is_refused(keys: list[str], sentence: str) -> N
         load_config("default", keys)
 
 
-GROUPS = {"group_std", "spread_without_gain", "no_spread", "groups_without_spread"}
+COMPARED = {"no_spread", "groups_without_spread"}
+GROUPS = {"group_std", "spread_without_gain", *COMPARED}
 CALLS = {"tool_calls", "tool_errors", "tools_away", "repeated_calls"}
 SHOWN = {"entropy_collapse", "length", "tool_calls", "reward"}
 """Idle where everything is shown to the policy."""
@@ -173,7 +180,7 @@ SHOWN = {"entropy_collapse", "length", "tool_calls", "reward"}
         (["algorithm=sft", "training.samples_per_task=1"], SHOWN | GROUPS | LONE | CLIPS | REFERENCE),
         (
             ["algorithm=ppo", "evaluation.every=0"],
-            {"bootstrapped_without_critic", "exact_match", "success"} | LONE | CLIPS | REFERENCE,
+            {"bootstrapped_without_critic", "exact_match", "success", *COMPARED} | CLIPS | REFERENCE,
         ),
     ],
 )

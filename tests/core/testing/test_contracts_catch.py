@@ -158,6 +158,7 @@ LooksAside = changed(
 Marks = changed("advantages", lambda own, batch: batch.trajectories[0].rewards.update(seen=1.0) or own)
 OwnNormaliser = changed("loss", lambda own, tokens: replace(own, loss=own.loss / tokens.weights.sum()))
 Ascends = changed("loss", lambda own, tokens: replace(own, loss=-own.loss))
+Backwards = changed("advantages", lambda own, batch: replace(own, advantages=-own.advantages))
 # Each says something else of itself than it does: it compares no episodes, or credits each turn with its own reward.
 ComparesNothing = changed(
     "advantages", lambda own, batch: replace(own, advantages=batch.action_mask * batch.returns[:, None])
@@ -182,13 +183,14 @@ IN_RANGE = "every_score_is_a_number_in_its_range"
 UNBEATEN = "no_answer_does_not_beat_the_right_one"
 STANDS = "advantages_are_finite_constants_and_stand_on_credited_tokens"
 UNCOMPARED = "rewards_change_nothing_where_there_is_no_comparison_if_groups_are_compared"
+BETTER = "the_better_episode_is_credited_with_more_if_groups_are_compared"
 OF_LOSSES = {
     "its_metrics_are_declared", "a_good_action_becomes_likelier",
     "losses_are_sums_over_weighted_tokens_and_metrics_sums_with_their_counts",
     "micro_batches_add_up", "no_trajectory_with_a_gradient_is_skipped", "the_loss_has_a_gradient_where_it_has_a_weight",
 }  # fmt: skip
 OF_ADVANTAGES = OF_LOSSES | {
-    STANDS, UNCOMPARED, "it_says_whether_it_credits_turns",
+    STANDS, UNCOMPARED, BETTER, "it_says_whether_it_credits_turns",
     "a_rollout_without_rewards_stays_finite", "padding_changes_nothing",
     "values_outside_the_action_mask_change_nothing",
 }  # fmt: skip
@@ -253,6 +255,7 @@ OF_ONE_PROCESS = faulty(OfOneThread, isolation="process")
         (AlgorithmContract, CreditsTurns, {}, {"it_says_whether_it_credits_turns"}),
         (AlgorithmContract, Undeclared, {}, {"its_metrics_are_declared"}),
         (AlgorithmContract, Ascends, {}, {"a_good_action_becomes_likelier"}),
+        (AlgorithmContract, Backwards, {}, {BETTER}),
     ],
 )  # fmt: skip
 def test_a_contract_catches(
