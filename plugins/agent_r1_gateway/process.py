@@ -24,6 +24,8 @@ _GRACE = 2.0
 """Seconds that a process has between SIGTERM and SIGKILL."""
 _DRAIN = 0.5
 """Seconds for what it printed last, where a child that it left behind holds the pipe."""
+_LONGEST = 2**20
+"""Characters of a result that it prints."""
 _FRAME = re.compile(r' +File "(.+)", line (\d+)')
 """Of a traceback that Python printed."""
 
@@ -35,7 +37,7 @@ class Process(Program):
         self._command = list(command)
         self._environment = dict(environment)
         self._output = Output(most_output)
-        self._printed = Output(most_output)
+        self._printed = LastLine()
         """On standard output."""
         self._folder = Path(tempfile.mkdtemp(prefix="agent-r1-program-"))
         self._process: asyncio.subprocess.Process | None = None
@@ -101,7 +103,7 @@ class Process(Program):
 
     async def _watch(self, process: asyncio.subprocess.Process, pipes: Sequence[tuple[int, int]], ended: Ended) -> None:
         """Keep what is printed, and report the end."""
-        kept = ((self._output, self._printed), (self._output,))
+        kept: tuple[tuple[Output | LastLine, ...], ...] = ((self._output, self._printed), (self._output,))
         both = zip(pipes, kept, strict=True)
         reading = [asyncio.create_task(self._read(pipe, outputs)) for (pipe, _), outputs in both]
         try:
@@ -115,7 +117,7 @@ class Process(Program):
             for one in reading:
                 one.cancel()
 
-    async def _read(self, pipe: int, outputs: Sequence[Output]) -> None:
+    async def _read(self, pipe: int, outputs: Sequence[Output | LastLine]) -> None:
         reader, decoder = asyncio.StreamReader(), getincrementaldecoder("utf-8")("replace")
         protocol = asyncio.StreamReaderProtocol(reader)
         opened = os.fdopen(pipe, "rb", 0)
@@ -135,13 +137,35 @@ class Process(Program):
         file = self._folder / "result.json"
         written = os.path.lexists(file)
         try:
-            return Result.of(json.loads(read_text(file) if written else self._printed.last()))
+            return Result.of(json.loads(read_text(file) if written else self._printed.read()))
         except NotOpened as error:
             raise EpisodeError(f"the program's result cannot be read: {error}") from error
         except (ValueError, RecursionError):
             if written:
                 raise EpisodeError("the program's result file holds no JSON; write a number or an object") from None
-            return Result(unread=self._printed.last())
+            return Result(unread=self._printed.read())
+
+
+class LastLine:
+    """The last line of a program's that says something, which is its result."""
+
+    def __init__(self) -> None:
+        self._whole = self._begun = ""
+
+    def add(self, text: str) -> None:
+        *lines, begun = (self._begun + text).split("\n")
+        self._whole = next((line for line in reversed(lines) if line.strip()), self._whole)
+        self._begun = begun[: _LONGEST + 1]
+
+    def read(self) -> str:
+        """The line; an EpisodeError where it is too long."""
+        line = self._begun if self._begun.strip() else self._whole
+        if len(line) > _LONGEST:
+            raise EpisodeError(
+                f"the program's last line has more than {_LONGEST} characters; write the result to the file that "
+                "AGENT_R1_RESULT names"
+            )
+        return line.strip().rpartition("\r")[2]  # a bar of progress may stand before it
 
 
 class Output:

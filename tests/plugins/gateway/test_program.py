@@ -616,6 +616,16 @@ def test_a_result_with_a_number_that_cannot_count_fails_its_episode(tmp_path, to
     assert (trajectory.status, trajectory.reason) == (EndStatus.FAILED, f"the program's result {shown}")
 
 
+def test_the_last_line_of_a_command_is_read_whole_or_fails_its_episode(tmp_path):
+    said = "ask('Hi'); print('50 %%', end='\\r'); print(json.dumps({'answer': 'a\u2028b' * %d}, ensure_ascii=False), '\\n')"
+    assert play_one(command=command(tmp_path, said % 20_000)).answer == "a\u2028b" * 20_000
+    long = play_one(command=command(tmp_path, said % 2**20))
+    assert long.status == EndStatus.FAILED
+    assert long.reason.endswith(
+        "has more than 1048576 characters; write the result to the file that AGENT_R1_RESULT names"
+    )
+
+
 def test_what_names_no_module_or_a_script_that_its_folder_will_not_hold_is_refused_before_anything_runs():
     for wrong, sentence in (
         ({"function": "mf"}, "env.function is 'mf'; give module:function"),
