@@ -90,11 +90,13 @@ def chosen(wanted: Sequence[str], offered: Mapping[str, Any], who: str) -> list[
     """What is offered under the wanted names; all where none is wanted.
 
     Raises:
-        ToolError: a wanted one is not offered.
+        ToolError: a wanted one is not offered, or nothing is.
     """
+    if not offered:
+        raise ToolError(f"{who} offers no tools; give one that does, or leave it out")
     for name in wanted:
         if name not in offered:
-            raise ToolError(f"{who} offers no {name!r}; it offers: {', '.join(offered) or 'nothing'}")
+            raise ToolError(f"{who} offers no {name!r}; it offers: {', '.join(offered)}")
     return [offered[name] for name in wanted or offered]
 
 

@@ -617,7 +617,7 @@ def test_a_result_with_a_number_that_cannot_count_fails_its_episode(tmp_path, to
 
 
 def test_the_last_line_of_a_command_is_read_whole_or_fails_its_episode(tmp_path):
-    said = "ask('Hi'); print('50 %%', end='\\r'); print(json.dumps({'answer': 'a\u2028b' * %d}, ensure_ascii=False), '\\n')"
+    said = "ask('Hi'); print('50 %%', end='\\r'); print(json.dumps({'answer': 'a\u2028b' * %d}, ensure_ascii=False))"
     assert play_one(command=command(tmp_path, said % 20_000)).answer == "a\u2028b" * 20_000
     long = play_one(command=command(tmp_path, said % 2**20))
     assert long.status == EndStatus.FAILED

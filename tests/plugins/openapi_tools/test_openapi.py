@@ -166,6 +166,7 @@ async def test_answers_are_bounded_in_time_and_size_and_leave_nothing(api: tuple
     [
         ({"server": None}, {}, "does not say on which host it is; name the server"),
         ({"operations": ["gett"]}, {}, "offers no 'gett'; it offers: get.note, put_note"),
+        ({}, {"paths": {}}, "offers no tools; give one that does"),
         ({}, {"openapi": "2.0"}, "no description in OpenAPI 3"),
         ({"headers": {"X-A": "${NOT_SET_ANYWHERE}"}}, {}, "environment variable NOT_SET_ANYWHERE"),
     ],
