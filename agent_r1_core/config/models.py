@@ -40,8 +40,8 @@ class ModelConfig(Section):
     """`tiny` and `tiny-worlds` are bundled; else a name on the Hugging Face hub, a folder, a run, or a GGUF file."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of computation; the trained weights and the optimiser stay in float32. `auto`: bfloat16 on a GPU that
-    supports it, and on a CPU where one measurement finds it 1.5 times as fast as float32; evaluations of a run use its
-    choice."""
+    supports it, and on a CPU where one measurement, beside no other work, finds it 1.5 times as fast as float32;
+    evaluations of a run use its choice."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto`: a CUDA GPU if there is one."""
     lora: LoraSettings | None = None

@@ -115,7 +115,9 @@ class Trainer:
             if self.run.checkpoint_writer.busy:
                 self.listener.note(f"writing the checkpoint of step {self.run.checkpoint_writer.step} before stopping")
             with suppress(LearnerLost):  # then the newest checkpoint is what there is
-                await self._checkpoint(interim=self.done % config.checkpoint.every > 0)
+                await self._checkpoint(
+                    interim=self.done < config.training.steps and not self._checkpoint_due(self.done)
+                )
                 await self._written()
             raise
         except Exception:
@@ -201,7 +203,7 @@ class Trainer:
             self.notes.undeclared(metrics)
         self._record(step, collected.order, metrics, rollout.trajectories[:_SHOWN])
         self.notes.warnings(step, update.warnings)
-        if step % config.checkpoint.every == 0:
+        if self._checkpoint_due(step):
             await self._checkpoint()
 
     async def _measured(self, step: int, groups: Sequence[Group]) -> dict[str, float]:
@@ -226,6 +228,9 @@ class Trainer:
         for text in lacking if step == 1 else ():
             self.listener.note(f"health.{text}")
         return measured | ({metric.TIME_HEALTH: time.perf_counter() - begun} if measured else {})
+
+    def _checkpoint_due(self, step: int) -> bool:
+        return step % self.assembly.config.checkpoint.every == 0
 
     def _evaluation_due(self, step: int) -> bool:
         settings = self.assembly.config.evaluation
