@@ -104,10 +104,15 @@ class Display:
             stream: where to write; None: stderr.
             live: whether to draw a live bar; None: if the stream is a terminal.
         """
-        self.stream = stream if stream is not None else sys.stderr
+        self._stream = stream if stream is not None else sys.stderr
         self.live = is_terminal(self.stream) if live is None else live
         self._waiting = waiting
         self._bar: Bar | None = None
+
+    @property
+    def stream(self) -> TextIO:
+        """Where to write; the present stderr where somebody has closed that one."""
+        return sys.stderr if self._stream.closed else self._stream
 
     def __enter__(self) -> Self:
         if self.live:

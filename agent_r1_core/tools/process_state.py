@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from io import TextIOWrapper
 from typing import Any
 
 _ADVICE = ": with isolation: process a tool has a process of its own"
@@ -61,12 +60,15 @@ def _streams() -> list[tuple[Any, bool]]:
 
 
 def _set_streams(streams: list[tuple[Any, bool]]) -> None:
-    """One that a call has closed is opened in place, since others hold it, on a copy of its descriptor."""
+    """In place of one that a call has closed there is another one on a copy of its descriptor: a thread may be closing
+    the first just now."""
+    found = []
     for (stream, closed), descriptor in zip(streams, (1, 2), strict=True):
-        if isinstance(stream, TextIOWrapper) and stream.closed and not closed and descriptor in _OUTPUTS:
-            opened = os.fdopen(os.dup(_OUTPUTS[descriptor][0]), "wb")
-            TextIOWrapper.__init__(stream, opened, stream.encoding, stream.errors, line_buffering=True)
-    sys.stdout, sys.stderr = (stream for stream, _ in streams)
+        if getattr(stream, "closed", False) and not closed and descriptor in _OUTPUTS:
+            copy = os.dup(_OUTPUTS[descriptor][0])
+            stream = os.fdopen(copy, "w", buffering=1, encoding=stream.encoding, errors=stream.errors)
+        found.append(stream)
+    sys.stdout, sys.stderr = found
 
 
 def _closes(now: list[tuple[Any, bool]], before: list[tuple[Any, bool]]) -> bool:
