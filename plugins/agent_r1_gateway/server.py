@@ -34,8 +34,8 @@ from agent_r1_gateway.wire import ChatRequest, Refused, Reply
 _LOG = logging.getLogger(__name__)
 _BACKLOG = 2048
 _END_SECONDS = 5
-_POLLS = 10
-"""Of the event loop; from a socket's end to `Line.leave` it takes five."""
+_POLLS = 20
+"""Of the event loop; from a socket's end to `Line.leave` it takes less than ten."""
 MOST_BYTES = 32 * 2**20
 """Of a request."""
 
