@@ -51,7 +51,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         mark_by_need(item)
     if hasattr(config, "workerinput"):
         slow = {item.path for item in items if item.get_closest_marker("slow")}
-        long = slow, {item.path for item in items if item.path.parent.name in ("yardstick", "recipes", "laws")}
+        early = ("yardstick", "recipes", "laws", "scripts")
+        long = slow, {item.path for item in items if item.path.parent.name in early}
         items.sort(key=lambda item: tuple(item.path not in paths for paths in long))
     marked = [item for item in items if item.get_closest_marker("gpu") is not None]
     if not marked or config.getoption("--device") == "cpu":
