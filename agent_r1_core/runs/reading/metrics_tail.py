@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ _END = 4096
 """Bytes before the next read that must be what they were: another file may get the number of one that is gone."""
 
 _LONGEST = 200
-"""Characters of the numbers of lines or steps."""
+"""Characters of the numbers of damaged lines."""
+_GAPS = 5
+"""Most that are named."""
 
 
 class MetricsTail:
@@ -72,11 +75,15 @@ class MetricsTail:
     @property
     def problem(self) -> str | None:
         if not self._damaged:
-            lacking = set(range(1, (self.last_step or 0) + 1)) - set(self.steps)
-            return f"{self._file.path} lacks {_short('steps', sorted(lacking))}; restore it" if lacking else None
+            gaps = [(last + 1, step - 1) for last, step in pairwise((0, *self.steps)) if step > last + 1]
+            shown = ", ".join(_range(*gap) for gap in gaps[:_GAPS]) + (", ..." if len(gaps) > _GAPS else "")
+            return f"{self._file.path} lacks steps {shown}; restore it" if gaps else None
         if len(self._damaged) == 1:
             return str(damaged_line(self._file.path, self._damaged[0]))
-        return f"{_short('lines', self._damaged)} of {self._file.path} are not the metrics of steps; delete the lines"
+        which = f"lines {ranges(self._damaged)}"
+        if len(which) > _LONGEST:
+            which = f"{len(self._damaged)} of the lines {self._damaged[0]} to {self._damaged[-1]}"
+        return f"{which} of {self._file.path} are not the metrics of steps; delete the lines"
 
     @property
     def last_step(self) -> int | None:
@@ -142,9 +149,8 @@ class MetricsTail:
             del self._present[name][len(self.steps) :]
 
 
-def _short(what: str, numbers: Sequence[int]) -> str:
-    which = f"{what} {ranges(numbers)}"
-    return which if len(which) <= _LONGEST else f"{len(numbers)} of the {what} {numbers[0]} to {numbers[-1]}"
+def _range(first: int, last: int) -> str:
+    return f"{first} to {last}" if last > first else str(first)
 
 
 def ranges(numbers: Iterable[int]) -> str:
@@ -155,4 +161,4 @@ def ranges(numbers: Iterable[int]) -> str:
             parts[-1].append(number)
         else:
             parts.append([number])
-    return ", ".join(f"{part[0]} to {part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
+    return ", ".join(_range(part[0], part[-1]) for part in parts)

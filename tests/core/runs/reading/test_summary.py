@@ -136,6 +136,10 @@ def test_damaged_and_missing_lines_are_one_sentence(run: Run) -> None:
     assert str(reader.read().problem).startswith("1000 of the lines 1 to 1999 of /"), "a sentence stays one"
     (run.path / "metrics.jsonl").write_text("\n".join([*whole, ""]))
     assert reader.read().problem == f"{run.path / 'metrics.jsonl'} lacks steps 1 to 4, 6; restore it"
+    (run.path / "metrics.jsonl").write_text("\n".join([*whole, json.dumps({"step": 10**15}), ""]))
+    assert "lacks steps 1 to 4, 6, 8 to 999999999999999;" in str(reader.read().problem)
+    (run.path / "metrics.jsonl").write_text("".join(json.dumps({"step": 2 * step}) + "\n" for step in range(1, 1000)))
+    assert str(reader.read().problem).endswith("lacks steps 1, 3, 5, 7, 9, ...; restore it")
 
 
 def test_metrics_that_are_missing_are_missed_once_there_was_a_step(run: Run) -> None:
