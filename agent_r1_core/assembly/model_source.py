@@ -153,14 +153,21 @@ def model_shape(folder: Path) -> dict[str, Any]:
         ) from error
 
 
+def positions_of(folder: Path) -> int | None:
+    """The longest context that a model reads, in ids; None: its config.json, which may raise as in `model_shape`, does
+    not say."""
+    positions = model_shape(folder).get("max_position_embeddings")
+    return positions if isinstance(positions, int) else None
+
+
 def too_few_positions(model: str, folder: Path, max_tokens: int) -> str | None:
     """A sentence where a token budget exceeds a model's positions: long episodes would fail instead of ending (LAW 5).
 
     Raises:
         ModelError: the model's config.json cannot be read.
     """
-    positions = model_shape(folder).get("max_position_embeddings")
-    if not isinstance(positions, int) or max_tokens <= positions:
+    positions = positions_of(folder)
+    if positions is None or max_tokens <= positions:
         return None
     return (
         f"env.max_tokens is {max_tokens}, but the model {model} reads at most {positions} tokens; "

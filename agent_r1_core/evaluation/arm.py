@@ -79,7 +79,7 @@ class Arm:
         for run in filter(None, (file.run for file in self.files)):
             with suppress(RunError):
                 known.append({name: run.config().get(name) for name in _TRAINED_WITH})
-        return _differing(known)
+        return _keys_that_differ(known)
 
     @cached_property
     def episodes(self) -> list[EpisodeRecord]:
@@ -141,13 +141,13 @@ class Arm:
         return [name for name, score in self.scores.items() if all(score.measure(one) is not None for one in kept)]
 
 
-def _differing(trees: Sequence[dict[str, Any]], prefix: str = "") -> list[str]:
+def _keys_that_differ(trees: Sequence[dict[str, Any]], prefix: str = "") -> list[str]:
     """The keys whose values are not the same in all trees."""
     found = []
     for key in dict.fromkeys(key for tree in trees for key in tree):
         values: list[Any] = [tree.get(key) for tree in trees]
         if all(isinstance(value, dict) for value in values):
-            found += _differing(values, f"{prefix}{key}.")
+            found += _keys_that_differ(values, f"{prefix}{key}.")
         elif any(value != values[0] for value in values):
             found.append(f"{prefix}{key}")
     return found

@@ -57,7 +57,7 @@ async def _serve(resolved: ResolvedConfig, host: str, port: int, key: str | None
     from agent_r1_core import ToolFormatBlock
     from agent_r1_core.assembly.assembly import assemble
     from agent_r1_core.assembly.components import make_tool_format
-    from agent_r1_core.assembly.model_source import model_shape
+    from agent_r1_core.assembly.model_source import positions_of
     from agent_r1_gateway.line import Line
     from agent_r1_gateway.server import Gateway
     from agent_r1_gateway.serving import Served
@@ -71,8 +71,7 @@ async def _serve(resolved: ResolvedConfig, host: str, port: int, key: str | None
         await assembly.start()
         config = resolved.config
         form = make_tool_format(resolved) or resolved.make("tool_format", ToolFormatBlock(name="native"))
-        positions = model_shape(assembly.model.folder).get("max_position_embeddings")
-        sampling = config.engine.config.sampling
+        sampling, positions = config.engine.config.sampling, positions_of(assembly.model.folder)
         served = Served(engine, assembly.tokenizer, form, sampling, positions, seed=config.seed)
         line = Line(served.take, on_left=served.leave)
         line.key = key or line.key

@@ -235,7 +235,7 @@ def test_standard_streams_that_a_tool_closes_are_opened_again(name: str, caplog:
     assert "changed the descriptors of standard output and standard error" in caplog.text
 
 
-def test_streams_that_a_tool_closes_are_open_again_at_once(
+def test_streams_of_python_that_a_tool_closes_are_replaced(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("stdout", "stderr"):
