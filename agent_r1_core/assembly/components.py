@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent_r1_core.assembly.blueprint import Blueprint
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.contracts.blocks import ToolBlock
-    from agent_r1_core.contracts.tool import Isolation, Tool
+    from agent_r1_core.contracts.tool import Tool
     from agent_r1_core.contracts.tool_format import ToolFormat
     from agent_r1_core.learning.learner import Learner
     from agent_r1_core.learning.ranks import Ranks
@@ -115,20 +115,15 @@ def make_tools(
         tool: Tool = resolved.make("tool", block)
         again = f"{tool.name}-{len(entries) + 1}"  # of toolsets alone
         entries[again if tool.name in entries else tool.name] = tool, block
-    here = in_process or wrap is not None
+    asked = {name: block.isolation for name, (_, block) in entries.items() if block.isolation != "auto"}
     return ToolRunner(
         {name: tool for name, (tool, _) in entries.items()},
         {name: block.timeout for name, (_, block) in entries.items()},
-        {name: "thread" if here else _isolation(tool, block) for name, (tool, block) in entries.items()},
+        dict.fromkeys(entries, "thread") if in_process or wrap is not None else asked,
         max_concurrency,
         {name: block.limits for name, (_, block) in entries.items()},
         wrap,
     )
-
-
-def _isolation(tool: Tool, block: ToolBlock) -> Isolation:
-    """Where the calls of a tool run: the recipe's word counts before the tool's own."""
-    return tool.isolation if block.isolation == "auto" else block.isolation
 
 
 def make_env(resolved: ResolvedConfig) -> Callable[[EnvServices], ToolEnv]:

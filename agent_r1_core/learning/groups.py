@@ -17,11 +17,11 @@ from torch import Tensor
 
 from agent_r1_core.learning.masking import whiten
 from agent_r1_core.learning.turns import turn_borders
+from agent_r1_core.metrics.tally import earned_rewards
 from agent_r1_core.trajectory import ROUNDING
 
 if TYPE_CHECKING:
     from agent_r1_core.learning.batch import Batch
-    from agent_r1_core.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def decoupled_advantage(batch: Batch, advantage: Callable[[Tensor, Tensor], Tens
     Args:
         advantage: of returns and groups, as the functions above.
     """
-    earned = [_earned(one) for one in batch.trajectories]
+    earned = [earned_rewards(one) for one in batch.trajectories]
     rest = torch.tensor([one.total_reward for one in batch.trajectories], dtype=torch.float64)
     total = torch.zeros_like(rest)
     for name in sorted({name for one in earned for name in one}):
@@ -96,14 +96,6 @@ def decoupled_advantage(batch: Batch, advantage: Callable[[Tensor, Tensor], Tens
         total = total + weight * advantage(scores, batch.group)
     total = (total + advantage(rest, batch.group)).float()
     return torch.where(total.abs() > ROUNDING, whiten(total, torch.ones_like(total, dtype=torch.bool)), 0.0)
-
-
-def _earned(trajectory: Trajectory) -> dict[str, float]:
-    """What it got by each reward, unweighted."""
-    earned = dict(trajectory.rewards)
-    for name, score in (pair for turn in trajectory.turns for pair in turn.rewards.items()):
-        earned[name] = earned.get(name, 0.0) + score
-    return earned
 
 
 def _where_informative(advantage: Tensor, statistics: GroupStatistics, returns: Tensor) -> Tensor:

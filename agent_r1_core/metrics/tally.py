@@ -66,7 +66,7 @@ def tally(trajectory: Trajectory) -> Tally:
     calls, repeated = _calls(trajectory)
     return Tally(
         total_reward=trajectory.total_reward,
-        rewards=_rewards(trajectory),
+        rewards=earned_rewards(trajectory),
         versions=trajectory.tokens_by_version,
         terminated=trajectory.status is EndStatus.TERMINATED,
         answered=trajectory.answer is not None,
@@ -112,7 +112,8 @@ def tallies(trajectories: Sequence[Trajectory]) -> Any:
     return Tally._make(zip(*rows, strict=True)) if rows else Tally._make([()] * len(Tally._fields))
 
 
-def _rewards(trajectory: Trajectory) -> dict[str, float]:
+def earned_rewards(trajectory: Trajectory) -> dict[str, float]:
+    """What the episode got by each reward, unweighted: outcome and turns together."""
     rewards = dict(trajectory.rewards)
     for turn in trajectory.turns:
         for name, value in turn.rewards.items():
