@@ -61,18 +61,13 @@ def train(
             run = train_resolved(resolved, resume=resume, force=force, listener=display)
     if dry_run:
         if resume and resolved.run is not None:
-            _check_resumable(resolved.run, resolved, force)
+            from agent_r1_core.runs.run import Run
+            from agent_r1_core.training.resume import check_resumable
+
+            check_resumable(Run.open(resolved.run), resolved, force)
         _show(resolved)
     else:
         _finish(run, resolved)
-
-
-def _check_resumable(path: Path, resolved: ResolvedConfig, force: bool) -> None:
-    """Refuse, by a RunError, what a resume of the run at `path` would refuse."""
-    from agent_r1_core.runs.run import Run
-    from agent_r1_core.training.resume import check_resumable
-
-    check_resumable(Run.open(path), resolved, force)
 
 
 def _earlier_metrics(resolved: ResolvedConfig) -> list[dict[str, Any]]:
