@@ -7,14 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_r1_core.assembly.model_source import find_model
+from agent_r1_core.assembly.model_source import ModelSource, find_model
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.engine import EngineModel
 from agent_r1_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from agent_r1_core.assembly.hardware import Hardware
-    from agent_r1_core.assembly.model_source import ModelSource
     from agent_r1_core.assembly.task_sets import TaskSet
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.contracts.tool import Tool

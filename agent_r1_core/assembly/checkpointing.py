@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent_r1_core.errors import AgentR1Error, RunError, first_line, message_of
 from agent_r1_core.opening import read_json
-from agent_r1_core.runs.checkpoint import TASK_ORDER
+from agent_r1_core.runs.checkpoint import TASK_ORDER, Checkpoint
 from agent_r1_core.runs.files import write_json
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from agent_r1_core.assembly.task_order import Order
     from agent_r1_core.config.models import CheckpointConfig
     from agent_r1_core.learning.learner import Learner
-    from agent_r1_core.runs.checkpoint import Checkpoint
     from agent_r1_core.runs.run import Run
 
 

@@ -19,9 +19,9 @@ from agent_r1_core.assembly.components import make_learner, make_rewards, make_r
 from agent_r1_core.assembly.roles import check_version
 from agent_r1_core.assembly.task_sets import tool_resources
 from agent_r1_core.chat import ChatTokenizer, Conversation
-from agent_r1_core.contracts.engine import Request
+from agent_r1_core.contracts.engine import Engine, EngineModel, Request, Sampling
 from agent_r1_core.contracts.reward import Reply
-from agent_r1_core.errors import ConfigError
+from agent_r1_core.errors import ConfigError, EngineError
 from agent_r1_core.rollout import Collector
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.tools.threads import ThreadPool
@@ -32,10 +32,8 @@ if TYPE_CHECKING:
 
     from agent_r1_core.assembly.blueprint import Blueprint
     from agent_r1_core.config import ResolvedConfig
-    from agent_r1_core.contracts.engine import Engine, EngineModel, Sampling
     from agent_r1_core.contracts.token_numbers import TokenNumbers
     from agent_r1_core.contracts.tool import ToolResources
-    from agent_r1_core.errors import EngineError
     from agent_r1_core.learning.forward import Family
     from agent_r1_core.learning.learner import CapturedState, Learner
     from agent_r1_core.learning.update import Update

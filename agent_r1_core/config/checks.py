@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from agent_r1_core.config.components import is_own_value
-from agent_r1_core.config.draft import DEFAULT
+from agent_r1_core.config.components import ResolvedBlock, is_own_value
+from agent_r1_core.config.draft import DEFAULT, Dropped
 from agent_r1_core.contracts.toolset import Toolset
 from agent_r1_core.errors import PluginError
 from agent_r1_core.metrics import declared as metric
@@ -23,8 +23,6 @@ from agent_r1_core.plugins.validation import Key, key_text
 from agent_r1_core.specs import SiteSpec
 
 if TYPE_CHECKING:
-    from agent_r1_core.config.components import ResolvedBlock
-    from agent_r1_core.config.draft import Dropped
     from agent_r1_core.config.models import RunConfig
     from agent_r1_core.config.problems import Problems
     from agent_r1_core.plugins import Registry

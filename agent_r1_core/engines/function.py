@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from agent_r1_core.contracts.engine import Generation, context_digest
+from agent_r1_core.contracts.engine import EngineModel, Generation, Request, context_digest
 from agent_r1_core.engines.threaded import ThreadedEngine, stop_length
 from agent_r1_core.engines.weights import copy_weights, load_module, vocabulary_size
 from agent_r1_core.engines.worker import EngineBackend, EngineLimits
@@ -20,7 +20,6 @@ from agent_r1_core.errors import EngineError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from agent_r1_core.contracts.engine import EngineModel, Request
 
 Row = tuple[Sequence[int], Sequence[float]]
 """Sampled ids, and their log-probs in nats."""

@@ -8,15 +8,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agent_r1_core.contracts.engine import Engine, check_request
-from agent_r1_core.engines.worker import Worker
+from agent_r1_core.contracts.engine import Engine, EngineModel, Generation, Request, check_request
+from agent_r1_core.engines.worker import EngineBackend, Worker
 from agent_r1_core.errors import EngineError
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from agent_r1_core.contracts.engine import EngineModel, Generation, Request
-    from agent_r1_core.engines.worker import EngineBackend
 
 
 class ThreadedEngine(Engine):

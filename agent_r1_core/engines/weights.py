@@ -7,13 +7,12 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from agent_r1_core.errors import EngineError, ModelError
 from agent_r1_core.models import load_model
 
 if TYPE_CHECKING:
-    from torch import nn
     from transformers import PreTrainedModel
 
     from agent_r1_core.contracts.engine import EngineModel

@@ -20,12 +20,11 @@ from agent_r1_core.evaluation.report import EvaluationResult, combine, report
 from agent_r1_core.rollout import Measurer, RolloutRequest
 from agent_r1_core.runs.directory import make_folders
 from agent_r1_core.runs.run import Run
-from agent_r1_core.trajectory import EndStatus
+from agent_r1_core.trajectory import EndStatus, Task, Trajectory
 
 if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.rollout import Collect
-    from agent_r1_core.trajectory import Task, Trajectory
 
 ROUND = -1
 """The rollout round of every evaluation. All evaluations of a run draw the same seeds, so that only the policy differs;

@@ -18,12 +18,11 @@ from agent_r1_core.contracts.reward import RewardFn
 from agent_r1_core.contracts.score import DeclaredScore
 from agent_r1_core.errors import AgentR1Error
 from agent_r1_core.plugins.kinds import KINDS
-from agent_r1_core.plugins.records import Findings
+from agent_r1_core.plugins.records import ComponentRecord, Findings, PluginRecord
 from agent_r1_core.plugins.validation import validate, wrong_metrics
 from agent_r1_core.specs import SiteSpec
 
 if TYPE_CHECKING:
-    from agent_r1_core.plugins.records import ComponentRecord, PluginRecord
     from agent_r1_core.plugins.registry import Registry
 
 REQUIRED: dict[str, tuple[str, ...]] = {

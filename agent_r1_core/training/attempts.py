@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent_r1_core.errors import AgentR1Error, LearnerLost, RunError
 from agent_r1_core.runs.call_log import CallLog, unfinished_calls
-from agent_r1_core.runs.events_file import STARTS, turning_point
+from agent_r1_core.runs.events_file import STARTS, End, Kind, Start, turning_point
 from agent_r1_core.runs.run import Run
 from agent_r1_core.training.resume import check_resumable, reassemble
 from agent_r1_core.work.running import run_async
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from agent_r1_core.config import ResolvedConfig
     from agent_r1_core.evaluation.listener import Listener
     from agent_r1_core.evaluation.report import EvaluationResult
-    from agent_r1_core.runs.events_file import End, Kind, Start
 
 _LOSSES = 3
 """How often in a row the learner may be lost before it reaches the next checkpoint."""
