@@ -17,7 +17,7 @@ from agent_r1_gateway.forward import Elsewhere
 from agent_r1_gateway.wire import ChatRequest, Refused, Reply
 
 _KEPT = 1000
-"""Requests whose replies a retry can have."""
+"""Requests whose replies a retry can have, and others refer to."""
 
 
 @dataclass
@@ -109,6 +109,11 @@ class Line:
             self._drop(self._asked.popleft())
         self._answerer(asked)
         return asked
+
+    def answered(self, api: str) -> dict[str, tuple[ChatRequest, Reply]]:
+        """The latest requests in this API that have a reply, and it, by its id."""
+        done = (one for one in self._asked if one.api == api and one.reply.done() and not one.reply.exception())
+        return {(reply := one.reply.result()).id: (one.request, reply) for one in done}
 
     def leave(self, asked: Asked) -> None:
         """One that asked waits no longer."""

@@ -137,6 +137,8 @@ class Gateway:
         elsewhere = line.elsewhere(str(body.get("model")))
         if elsewhere is not None:
             return await self._forwarder.send(request, raw, elsewhere)
+        if dialect is responses:
+            body = responses.recall(body, partial(line.answered, responses.NAME))
         asked_for = dialect.read(body)
         self._mention(asked_for, dialect)
         asked = line.ask(asked_for, dialect.NAME, request.headers)

@@ -16,7 +16,7 @@ RAW = "ctcraw_"
 
 _REPEATED = (
     *("instructions", "max_output_tokens", "metadata", "prompt_cache_key"),
-    *("safety_identifier", "text", "truncation", "user"),
+    *("previous_response_id", "safety_identifier", "text", "truncation", "user"),
 )
 
 Event = tuple[str | None, dict[str, Any] | str]

@@ -1,13 +1,14 @@
 """OpenAI's Responses API, as the SDK's `responses.create` and Codex speak it.
 
-Nothing is stored: each request sends the whole conversation. Reasoning goes out as a summary and, where the request
-includes it, once more as `encrypted_content`, which clients return unread; it is encoded there, not encrypted.
+A request sends the whole conversation, or refers to replies that its program has had. Reasoning goes out as a summary
+and, where the request includes it, once more as `encrypted_content`, which clients return unread; it is encoded there,
+not encrypted.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from agent_r1_gateway.dialects.fields import fields
@@ -15,20 +16,20 @@ from agent_r1_gateway.dialects.response_events import RAW, SEALED, events, write
 from agent_r1_gateway.dialects.response_tools import Tool, read_tools
 from agent_r1_gateway.dialects.shapes import Given, calls_allowed, conversation, listed, opened
 from agent_r1_gateway.dialects.shapes import openai_error as error
-from agent_r1_gateway.wire import Call, ChatMessage, ChatRequest, Role, read_arguments
+from agent_r1_gateway.wire import Call, ChatMessage, ChatRequest, Refused, Reply, Role, read_arguments
 
-__all__ = ["FIELDS", "NAME", "PATHS", "error", "events", "read", "write"]
+__all__ = ["FIELDS", "NAME", "PATHS", "error", "events", "read", "recall", "write"]
 
 NAME = "responses"
 PATHS = ("/v1/responses", "/responses")
 
-_NOT_STORED = "nothing is stored here; send the whole conversation in input"
 _ANSWERED = "each request is answered; leave out those that only warm a cache"
 _LOGPROBS = "message.output_text.logprobs"
 FIELDS = fields(
     honoured={
         "model": "names the policy, or another model of the recipe",
-        "input": "text, calls, their outputs and reasoning; no images, files or references",
+        "input": "text, calls, their outputs, reasoning and references to items of replies; no images or files",
+        "previous_response_id": "a reply that the program has had; all that was asked and answered comes before input",
         "instructions": "the first system message",
         "tools": "functions, custom tools, namespaces; web_search and tool_search have no effect",
         "tool_choice": "auto and none; others are refused",
@@ -36,12 +37,11 @@ FIELDS = fields(
         "stream": "events follow once the reply is complete",
         "include": "reasoning.encrypted_content, message.output_text.logprobs; others add nothing",
         "text": "the format text; others are refused, verbosity has no effect",
-        "store": "nothing is stored, as false asks; true has no effect",
+        "store": "with false, no later request can refer to the reply; else those among the next 1,000 can",
         "prompt_cache_options": "prewarm is refused, the rest has no effect",
     },
     refused={
-        "previous_response_id": (_NOT_STORED,),
-        "conversation": (_NOT_STORED,),
+        "conversation": ("no conversations are stored here; send previous_response_id, or all of it in input",),
         "prompt": ("no prompts are stored here; send the text itself",),
         "background": ("replies are not stored; wait for them", False),
         "generate": (_ANSWERED, True),
@@ -61,6 +61,56 @@ _TEXT_IN: Mapping[str, str | None] = {
     **{kind: kind for kind in ("refusal", "encrypted_content")},
 }
 """By the type of a part, the field with its text. Codex passes on as encrypted what the policy tells a sub-agent."""
+
+
+Answered = Mapping[str, tuple[ChatRequest, Reply]]
+"""What a program has asked in this API, and the replies to it, by the ids of the replies."""
+
+
+def recall(body: dict[str, Any], answered: Callable[[], Answered]) -> dict[str, Any]:
+    """A body with the conversation and the items that it refers to in its input.
+
+    Raises:
+        Refused: no such reply to the program was stored.
+    """
+    before, items = body.get("previous_response_id"), _items(body)
+    if before is None and not any(map(_referring, items)):
+        return body
+    replies = {name: one for name, one in answered().items() if one[0].body.get("store") is not False}
+    if before is not None:
+        if (found := replies.get(_reply_id(before))) is None:
+            raise Refused(
+                f"previous_response_id is {before!r:.60}, and no such reply to this program was stored, or 1,000 came "
+                "since; send the whole conversation in input",
+                field="previous_response_id",
+                code="previous_response_not_found",
+            )
+        request, reply = found
+        items = [*_items(request.body), *write(reply, request)["output"], *items]
+    given = {one["id"]: one for item in filter(_referring, items) for one in _output_with(item, replies)}
+    return body | {"input": [given.get(str(item["id"]), item) if _referring(item) else item for item in items]}
+
+
+def _items(body: Mapping[str, Any]) -> list[Any]:
+    """The input as a list; empty where it has another shape."""
+    given = body.get("input")
+    return [{"role": "user", "content": given}] if isinstance(given, str) else given if isinstance(given, list) else []
+
+
+def _referring(item: Any) -> bool:
+    """Whether an item of the input refers to another one; Vercel's SDK does by default."""
+    return isinstance(item, Mapping) and item.get("type") == "item_reference" and "id" in item
+
+
+def _output_with(item: Mapping[str, Any], replies: Answered) -> list[dict[str, Any]]:
+    """The items of the reply of which one is meant."""
+    found = replies.get(_reply_id(item["id"]))
+    return [] if found is None else list(write(found[1], found[0])["output"])
+
+
+def _reply_id(name: Any) -> str:
+    """Of a response's or an item's id: `resp_REPLY`, `fc_REPLY_0`."""
+    return [*str(name).split("_"), ""][1]
 
 
 def read(body: Mapping[str, Any]) -> ChatRequest:
@@ -86,7 +136,8 @@ def read(body: Mapping[str, Any]) -> ChatRequest:
 
 def _check_values(given: Given) -> list[str]:
     """Refuse what honoured fields may not ask for; list what they ask for without effect."""
-    ignored = ["store"] if given["store"].flag() else []
+    given["store"].flag()
+    given["previous_response_id"].text()
     if not isinstance(given["include"].value, list | None):
         given["include"].wrong("a list of strings")
     text, options = given["text"], given["prompt_cache_options"]
@@ -95,7 +146,7 @@ def _check_values(given: Given) -> list[str]:
         text["format"].refuse("cannot be forced; set text.format.type to text")
     if options["prewarm"].value:
         options["prewarm"].refuse(f"cannot be honoured: {_ANSWERED}")
-    return [*ignored, *sorted(text.unread("format") | options.unread("prewarm"))]
+    return sorted(text.unread("format") | options.unread("prewarm"))
 
 
 def _messages(given: Given) -> tuple[ChatMessage, ...]:
@@ -142,7 +193,7 @@ def _parts(item: Given) -> Iterator[ChatMessage]:
             output.wrong("a string or a list of text blocks")
         yield ChatMessage("tool", output.joined(_TEXT_IN), name=called if isinstance(called, str) else "")
     elif kind == "item_reference":
-        item.refuse("refers to what is stored, and nothing is stored here; send the item itself")
+        item.refuse("refers to an item of no reply to this program that was stored; send the item itself")
     elif kind != "additional_tools":
         item.refuse(f"has the type {kind[:80]!r}, which the gateway does not read; leave it out")
 

@@ -46,7 +46,7 @@ RESPONSES = json.loads(json.dumps(RESPONSES))  # no two parts of it are one obje
 CASES = [
     pytest.param(chat, CHAT, 1300, id="chat"),
     pytest.param(messages, MESSAGES, 1514, id="messages"),
-    pytest.param(responses, RESPONSES, 1682, id="responses"),
+    pytest.param(responses, RESPONSES, 1679, id="responses"),
     pytest.param(responses, recorded("codex_request"), 2387, id="codex", marks=pytest.mark.slow),
     pytest.param(responses, recorded("codex_team_request"), 2714, id="codex in a team", marks=pytest.mark.slow),
 ]

@@ -13,7 +13,7 @@ import pytest
 from agent_r1_gateway.dialects import chat, messages, responses
 from agent_r1_gateway.dialects.fields import Dialect, Effect
 from agent_r1_gateway.server import DIALECTS
-from agent_r1_gateway.wire import ChatMessage, ChatRequest, Reply, TokenLogprob
+from agent_r1_gateway.wire import ChatMessage, ChatRequest, Refused, Reply, TokenLogprob
 
 from .conftest import recorded, refused_field
 
@@ -68,6 +68,14 @@ def sealed(request: ChatRequest) -> str | None:
     return found
 
 
+def recalled(request: ChatRequest) -> bool:
+    """Whether a later request can refer to the reply."""
+    try:
+        return bool(responses.recall({"previous_response_id": "resp_r1"}, lambda: {"r1": (request, REPLY)}))
+    except Refused:
+        return False
+
+
 HONOURED: Mapping[str, Mapping[str, tuple[dict[str, Any], str | Shown, Any]]] = {
     "chat": {
         "logprobs": ({"logprobs": True}, lambda it: chat.write(REPLY, it)["choices"][0]["logprobs"] is None, False),
@@ -103,7 +111,12 @@ HONOURED: Mapping[str, Mapping[str, tuple[dict[str, Any], str | Shown, Any]]] = 
             "ignored",
             ("prompt_cache_options.mode",),
         ),
-        "store": ({"store": True}, "ignored", ("store",)),
+        "previous_response_id": (
+            {"previous_response_id": "resp_0"},
+            lambda it: responses.write(REPLY, it).get("previous_response_id"),
+            "resp_0",
+        ),
+        "store": ({"store": False}, recalled, False),
         "stream": ({"stream": True}, "stream", True),
         "text": ({"text": {"format": {"type": "text"}, "verbosity": "low"}}, "ignored", ("text.verbosity",)),
         "tool_choice": ({"tools": [RESPONSES_TOOL], "tool_choice": "none"}, "tools", ()),

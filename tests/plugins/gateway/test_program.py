@@ -32,7 +32,7 @@ from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.rollout.demonstration import BadDemonstration, check_single
 from agent_r1_core.testing import ToolEnvContract, tiny_tokenizer
 
-from .conftest import play, play_one, user
+from .conftest import TASK, play, play_one, user
 
 
 class TestProgram(ToolEnvContract):
@@ -98,6 +98,43 @@ def test_a_reply_that_begins_another_context_is_read_as_it_was_sampled(tokenizer
     assert "Long ago." not in second
     assert f"{sampled}<|im_end|>" in first
     assert f"{sampled}<|im_end|>" in second
+
+
+@pytest.mark.parametrize("refer", ["to the reply", "to its items"])
+def test_a_program_refers_to_what_it_was_answered(tokenizer, refer):
+    def run(client, episode):
+        def respond(items, **fields):
+            answer = client.http.post(
+                "responses",
+                json={"model": "policy", "input": items, "tools": [{"type": "function", **LOOK["function"]}]} | fields,
+            )
+            return answer.status_code, answer.json()
+
+        asked = {"role": "user", "content": episode.task["prompt"]}
+        _, reply = respond(episode.task["prompt"])
+        thought, text, call = reply["output"]
+        found = {"type": "function_call_output", "call_id": call["call_id"], "output": "Nothing."}
+        if refer == "to the reply":
+            _, reply = respond([found], previous_response_id=reply["id"])
+            _, reply = respond("Say more.", previous_response_id=reply["id"])
+        else:
+            references = [{"type": "item_reference", "id": item["id"]} for item in (thought, text)]
+            items = [asked, *references, call, found]
+            _, reply = respond(items)
+            references = [{"type": "item_reference", "id": item["id"]} for item in reply["output"]]
+            _, reply = respond([*items, *references, {"role": "user", "content": "Say more."}])
+        status, unknown = respond("Hm?", previous_response_id="resp_of another")
+        assert (status, unknown["error"]["code"]) == (400, "previous_response_not_found")
+        status, unknown = respond([{"type": "item_reference", "id": "msg_of another"}, asked])
+        assert (status, unknown["error"]["param"]) == (400, "input[0]")
+        return {"answer": reply["output"][-1]["content"][0]["text"]}
+
+    trajectory = play_one(run, script=[f"<think>I  look.</think>So:{CALL}", "Tavelo", "More"])
+    assert (trajectory.reason, trajectory.answer) == ("answer", "More")
+    (segment,) = trajectory.segments
+    sampled = [index for index, kept in zip(segment.ids, segment.mask, strict=True) if kept]
+    assert tokenizer.decode(sampled) == f"<think>I  look.</think>So:{CALL}<|im_end|>Tavelo<|im_end|>More<|im_end|>"
+    assert tokenizer.decode(segment.ids).count(TASK.prompt) == 1
 
 
 def test_requests_say_how_their_context_came_about(tokenizer):

@@ -152,7 +152,7 @@ RESPONSES = Api(
         "include": ["reasoning.encrypted_content", "message.output_text.logprobs"],
         "metadata": {"run": "1"},
     },
-    {"previous_response_id": "resp_0"},
+    {"conversation": "conv_0"},
     ("openai.types.responses:Response", "openai.types.responses:ResponseStreamEvent"),
     lambda client, body: client.responses.create(**body),
     responses_stream,
