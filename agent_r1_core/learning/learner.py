@@ -176,7 +176,8 @@ class Learner:
         old = source if uses or self.algorithm.needs_old_logprobs() else None
         told = self.algorithm.hint() is not None
         networks = self.policy, None if told else self.reference, self.critic
-        outputs = self._forward(batch, loss_mask, *networks, old=old, compare=not learns, fresh=fresh)
+        compare = not learns or self.policy.drops
+        outputs = self._forward(batch, loss_mask, *networks, old=old, compare=compare, fresh=fresh)
         if outputs.compared is not None:
             meter.add_all(gap_sums(*outputs.compared))
         batch = replace(
@@ -193,8 +194,8 @@ class Learner:
         observed = None
         if learns and self.algorithm.config.observation_coef > 0:
             observed = batch.response_mask & ~batch.action_mask
-        own = outputs.own_logprobs
-        return UpdateBatch(batch, advantages, loss_mask, value_mask, fresh, own, self.records, observed)
+        own, taken = outputs.own_logprobs, self.records and not self.policy.drops
+        return UpdateBatch(batch, advantages, loss_mask, value_mask, fresh, own, self.records, taken, observed)
 
     def _told_logprobs(self, batch: Batch) -> Tensor:
         """log p [n, T] of each action token, by the reference, or else the policy, behind prompts that hold a hint."""

@@ -107,15 +107,15 @@ class AdapterDropout(nn.Module):
         return hidden * torch.empty_like(hidden).bernoulli_(1 - self.p, generator=generator) / (1 - self.p)
 
 
-def replace_dropout(model: nn.Module) -> DropoutSeed:
-    """Put `AdapterDropout` in place of the adapters' own dropout; returns the seed that they share."""
-    seed = DropoutSeed()
+def replace_dropout(model: nn.Module) -> DropoutSeed | None:
+    """Put `AdapterDropout` in place of the adapters' own dropout; returns their common seed, or None if none drops."""
+    seed, replaced = DropoutSeed(), False
     layers: list[Any] = [module.lora_dropout for module in model.modules() if hasattr(module, "lora_dropout")]
     for number, dropouts in enumerate(layers):
         for adapter, dropout in dropouts.items():
             if isinstance(dropout, nn.Dropout):
-                dropouts[adapter] = AdapterDropout(dropout.p, number, seed)
-    return seed
+                dropouts[adapter], replaced = AdapterDropout(dropout.p, number, seed), True
+    return seed if replaced else None
 
 
 @torch.no_grad()

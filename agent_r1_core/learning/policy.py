@@ -126,6 +126,11 @@ class Policy:
         """What learns, by its name in the model."""
         return (named for named in self.model.named_parameters() if named[1].requires_grad)
 
+    @property
+    def drops(self) -> bool:
+        """Whether passes with gradient drop parts of what adapters say, so that they are not what the policy says."""
+        return self._dropout is not None
+
     def seed_dropout(self, seed: int, step: int) -> None:
         """Set what the adapters' dropout masks follow from; nothing else in a policy is random."""
         if self._dropout is not None:

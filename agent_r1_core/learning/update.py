@@ -57,7 +57,7 @@ class UpdateBatch:
     For the run's files it keeps the policy's log-probs of action tokens. They come from passes that the update makes
     anyway, never from one more: the pass over the whole batch, where there is one, else the gradient's passes over the
     first mini-batch, before the policy moves. Tokens that neither reached have none: those of trajectories that were
-    skipped, and of later mini-batches. Adapters with dropout say what they said in that pass.
+    skipped, and of later mini-batches; of all where adapters have dropout, since a pass with gradient drops some.
     """
 
     batch: Batch
@@ -72,12 +72,14 @@ class UpdateBatch:
     """float [n, T], those of a pass over the whole batch, if there was one."""
     recorded: bool
     """Whether log-probs and values are kept."""
+    taken: bool
+    """Whether the gradient's passes may say the log-probs."""
     observation_mask: Tensor | None = None
     """bool [n, T], tokens of the cross-entropy on observations; None without one."""
 
     def __post_init__(self) -> None:
-        self._open = self.recorded and self.own_logprobs is None
-        self._known = torch.zeros_like(self.loss_mask) if self._open else self.loss_mask
+        self._open = self.taken and self.own_logprobs is None
+        self._known = torch.zeros_like(self.loss_mask) if self.own_logprobs is None else self.loss_mask
         self._taken: list[tuple[Packed, Tensor, Tensor]] = []
         """Of this rank's passes: the chosen tokens and their log-probs, which stay on their device until the end."""
 

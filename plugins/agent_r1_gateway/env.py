@@ -182,7 +182,7 @@ class ProgramEnv(ToolEnv):
         told = {"api": asked.api, "number": asked.number, "context": place.why, "retries": asked.retries}
         told |= {} if place.after is None else {"after": place.after}
         if left:
-            self._line.forget(asked)
+            asked.give_up()
             self._left_out.append(told | {"why": "its client left"})
         else:
             form = self.services.tool_format
@@ -202,6 +202,7 @@ class ProgramEnv(ToolEnv):
         if self._untrained > _MOST_UNTRAINED:
             raise EpisodeError(f"the program asked {_MOST_UNTRAINED} times in a row for what is not trained")
         following = await self._next("neither asked the model again nor ended")
+        told["retries"] = asked.retries
         if self._line.unrewarded:
             raise EpisodeError(f"a reward that the program reported was refused: {self._line.unrewarded}")
         info: dict[str, Any] = {} if withdrawn else {"request": told}

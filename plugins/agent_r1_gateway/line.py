@@ -37,6 +37,11 @@ class Asked:
     """Connections that wait for the reply; 0: every client has left."""
     retries: int = 0
 
+    @property
+    def given_up(self) -> bool:
+        """Whether there will be no reply."""
+        return self.reply.done() and self.reply.exception() is not None
+
     async def wait(self) -> Reply:
         """The reply, however many wait for it.
 
@@ -50,6 +55,10 @@ class Asked:
     def refuse(self, refused: Refused) -> None:
         if not self.reply.done():
             self.reply.set_exception(refused)
+
+    def give_up(self) -> None:
+        """There will be no reply, since every client has left; a retry of the request is a new one."""
+        self.refuse(Refused("the request was given up when its client left; send it again", 503, "api_error"))
 
 
 class Line:
@@ -73,7 +82,7 @@ class Line:
         self.elsewhere = elsewhere
         self._numbers = count()
         self._asked: deque[Asked] = deque()
-        self._by_digest: dict[bytes, Asked] = {}
+        self._by_digest: dict[bytes, list[Asked]] = {}
         self._by_key: dict[str, Asked] = {}
         self._ended: str | None = None
         self.refused = ""
@@ -94,14 +103,17 @@ class Line:
         digest = hashlib.blake2b(api.encode() + body, digest_size=16).digest()
         again = headers.get("x-stainless-retry-count", "0").strip() not in ("", "0")
         own = headers.get("idempotency-key", "")
-        repeated = self._by_key.get(own) or (self._by_digest.get(digest) if again else None)
-        if repeated is not None:
+        repeated = self._by_key.get(own) or (self._unheard(digest) if again else None)
+        if repeated is not None and repeated.given_up:
+            self._drop(repeated)
+        elif repeated is not None:
             if repeated.digest != digest:
                 raise Refused("this Idempotency-Key came with another body before; use a new one", 409)
             repeated.retries += 1
             repeated.listeners += 1
             return repeated
-        asked = self._by_digest[digest] = Asked(request, api, next(self._numbers), digest, own)
+        asked = Asked(request, api, next(self._numbers), digest, own)
+        self._by_digest.setdefault(digest, []).append(asked)
         if own:
             self._by_key[own] = asked
         self._asked.append(asked)
@@ -110,9 +122,17 @@ class Line:
         self._answerer(asked)
         return asked
 
+    def _unheard(self, digest: bytes) -> Asked | None:
+        """The request with this body that a retry repeats: the first whose client left before the reply, else the last
+        that was answered, else the last."""
+        several = self._by_digest.get(digest, [])
+        gone = [one for one in several if not one.listeners]
+        unheard = [one for one in gone if one.given_up or not one.reply.done()]
+        return next(iter(unheard or gone[::-1] or several[::-1]), None)
+
     def answered(self, api: str) -> dict[str, tuple[ChatRequest, Reply]]:
         """The latest requests in this API that have a reply, and it, by its id."""
-        done = (one for one in self._asked if one.api == api and one.reply.done() and not one.reply.exception())
+        done = (one for one in self._asked if one.api == api and one.reply.done() and not one.given_up)
         return {(reply := one.reply.result()).id: (one.request, reply) for one in done}
 
     def leave(self, asked: Asked) -> None:
@@ -121,16 +141,15 @@ class Line:
         if not asked.listeners and not asked.reply.done():
             self._on_left(asked)
 
-    def forget(self, asked: Asked) -> None:
-        """There will be no reply, since every client has left; a retry of the request is a new one."""
-        asked.refuse(Refused("the request was given up when its client left; send it again", 503, "api_error"))
-        self._drop(asked)
-
     def _drop(self, asked: Asked) -> None:
         """A retry no longer finds the request."""
-        if self._by_digest.get(asked.digest) is asked:
-            del self._by_digest[asked.digest]
-        self._by_key.pop(asked.idempotency_key, None)
+        several = self._by_digest.get(asked.digest, [])
+        if asked in several:
+            several.remove(asked)
+        if not several:
+            self._by_digest.pop(asked.digest, None)
+        if self._by_key.get(asked.idempotency_key) is asked:
+            del self._by_key[asked.idempotency_key]
 
     def reward(self, value: Any, *others: str) -> None:
         """Report a reward for the last turn; `others` are names of what else was sent.

@@ -54,6 +54,7 @@ class Served:
     def _cancel(self, asked: Asked) -> None:
         if not asked.listeners and asked.number in self._running:
             self._running[asked.number].cancel()
+            asked.give_up()
 
     async def _answer(self, asked: Asked) -> None:
         name = f"served/{next(self._numbers)}"

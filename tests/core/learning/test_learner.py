@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from agent_r1_grpo.grpo import GRPO
@@ -130,6 +131,22 @@ def test_an_update_neither_reads_nor_moves_the_global_random_state(tmp_path: Pat
         assert torch.equal(torch.get_rng_state(), before)
         weights.append(weights_of(learner))
     assert torch.equal(*weights)
+
+
+@pytest.mark.parametrize("minibatches", [1, 2])
+def test_what_the_policy_said_is_told_without_the_dropout_of_adapters(tmp_path: Path, minibatches: int) -> None:
+    """Engine and policy do not differ by what a pass with gradient drops."""
+    policy = Policy.load(tiny_model_folder(tmp_path / "model"), lora=LoraSettings(rank=4, dropout=0.9))
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.add_(0.05)
+    batch = Batch.from_groups([random_group(0, 3)])
+    own = forward(batch, batch.action_mask, policy, None, None, old="learner").own_logprobs[batch.action_mask]
+    update = Learner(policy, GRPO(), TrainingConfig(minibatches=minibatches)).update([random_group(0, 3)], 1)
+    gap = (own - batch.sampler_logprobs[batch.action_mask]).abs().mean()
+    assert update.metrics["logprob_gap"] == pytest.approx(float(gap), rel=1e-4)
+    said = update.numbers.learner_logprobs
+    assert np.nansum(abs(said)) == pytest.approx(float(own.abs().sum()) if minibatches == 2 else 0.0, rel=1e-4)
 
 
 def test_the_reference_of_a_policy_with_adapters_is_the_model_below_them(tmp_path: Path) -> None:

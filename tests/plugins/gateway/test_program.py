@@ -20,10 +20,11 @@ import pytest
 from agent_r1_gateway.config import ProgramConfig
 from agent_r1_gateway.dialects import chat
 from agent_r1_gateway.env import ProgramEnv
+from agent_r1_gateway.line import Line
 from agent_r1_gateway.program import _noted
 from agent_r1_gateway.server import shared_gateway
 from agent_r1_gateway.speech import reply_of
-from agent_r1_gateway.wire import ChatMessage, ChatRequest
+from agent_r1_gateway.wire import ChatMessage, ChatRequest, Reply
 from agent_r1_tool_formats.hermes import Hermes
 from agent_r1_tool_formats.search_tags import SearchTags
 
@@ -171,6 +172,34 @@ def test_a_key_of_a_request_names_it_and_no_other():
     first, again, other = answers
     assert (first, other) == (again, 409)
     assert len(trajectory.turns) == 1
+
+
+def test_a_retry_after_the_reply_is_counted():
+    def run(client, episode):
+        client.ask([user("one")])
+        client.post([user("one")], {"x-stainless-retry-count": "1"})
+
+    (turn,) = play_one(run).turns
+    assert turn.info["request"]["retries"] == 1
+
+
+def test_a_retry_repeats_the_request_of_its_own_client():
+    line = Line(lambda asked: None)
+
+    def ask(retry=0):
+        request = ChatRequest("policy", (ChatMessage("user", "Hi"),))
+        return line.ask(request, "chat", {"x-stainless-retry-count": str(retry)})
+
+    first, second = ask(), ask()
+    line.leave(first)
+    assert ask(1) is first
+    line.leave(first)
+    first.give_up()
+    third = ask(1)
+    assert len({first.number, second.number, third.number}) == 3
+    second.reply.set_result(Reply("r", 0))
+    line.leave(second)
+    assert ask(1) is second
 
 
 def test_rewards_of_turns_reach_their_turns():

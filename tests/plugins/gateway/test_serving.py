@@ -59,26 +59,29 @@ def test_requests_are_answered_at_once_and_each_by_itself() -> None:
     assert len(policy.released) == 1
 
 
-def test_a_client_that_leaves_cancels_its_generation() -> None:
+def test_a_client_that_leaves_cancels_its_generation_and_its_retry_is_a_new_request() -> None:
     begun, cancelled = threading.Event(), threading.Event()
 
     class Slow(ScriptedPolicy):
         async def generate(self, request: Any) -> Any:
+            if cancelled.is_set():
+                return await super().generate(request)
             begun.set()
             try:
                 return await asyncio.sleep(3600)
             finally:
                 cancelled.set()
 
-    def leaves(client: Client) -> bool:
+    def leaves(client: Client) -> Any:
         asked, patience = {"model": "policy", "messages": [user("Hi")]}, 0.2
         while not begun.is_set():  # a busy machine may take longer to begin
             with pytest.raises(httpx2.ReadTimeout):
                 client.http.post("chat/completions", json=asked, timeout=patience)
             patience *= 2
-        return cancelled.wait(60)
+        assert cancelled.wait(60)
+        return client.post([user("Hi")], {"x-stainless-retry-count": "1"}).json()["choices"][0]["message"]["content"]
 
-    assert served(Slow([""]), leaves)
+    assert served(Slow(["Ho"]), leaves) == "Ho"
 
 
 def test_what_the_engine_refuses_is_the_requests_fault() -> None:
