@@ -63,7 +63,7 @@ def play(
     tool call in the format of the environment. `/help` says how to answer. `/quit` or the end of the input stops.
     """
     from agent_r1_cli.display import TrainDisplay
-    from agent_r1_core.work.running import bounded_runner
+    from agent_r1_core.work.running import bounded_runner, termination_interrupts
 
     if keep is None:
         refuse_alone("--success-at", success_at, "--keep")
@@ -73,7 +73,7 @@ def play(
     chosen = _chosen(question, answer, task)
     recipe, overrides = split_arguments(arguments)
     tell = say if as_json else show
-    with prints_apart(as_json), bounded_runner() as runner:
+    with prints_apart(as_json), termination_interrupts(), bounded_runner() as runner:
         with TrainDisplay("loading the recipe, its environment and its tools ...") as display:
             from agent_r1_cli.seat import Seat
             from agent_r1_core.training.api import resolve

@@ -35,13 +35,17 @@ _LOOK = 1.0
 
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end; in a separate thread if an event loop is already running, as in a notebook."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        with bounded_runner() as runner:
-            return runner.run(_interruptible(coroutine))
-    return _in_thread(coroutine)
+    """Run a coroutine to its end; in a separate thread if an event loop is already running, as in a notebook.
+
+    In the main thread SIGTERM interrupts it as Ctrl-C does, so that what it has started ends with it.
+    """
+    with termination_interrupts():
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            with bounded_runner() as runner:
+                return runner.run(_interruptible(coroutine))
+        return _in_thread(coroutine)
 
 
 def usable_cores() -> int:

@@ -18,7 +18,7 @@ import pytest
 from agent_r1_core.work import Work, WorkDisplay, duration, watched_by, working
 from agent_r1_core.work import display as display_module
 from agent_r1_core.work import work as work_module
-from agent_r1_core.work.running import run_async, termination_interrupts
+from agent_r1_core.work.running import run_async
 
 
 class Clock:
@@ -184,6 +184,6 @@ def test_a_second_sigterm_right_after_the_first_is_its_echo_and_a_later_one_ends
             await asyncio.sleep(60)
             saved.append("all")
 
-    with termination_interrupts(), pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt):
         run_async(work())
     assert saved == ["a part", "a part"]
