@@ -38,7 +38,7 @@ class Arm:
         """Read what `[NAME=]RESULT[,RESULT...]` names; several results are seeds of one policy.
 
         Raises:
-            ConfigError: two of its results are the same file, or of one run, or of runs with the same seed.
+            ConfigError: two of its results are the same file, or copies, or of one run, or of runs with the same seed.
             RunError: a result cannot be read.
         """
         name, equals, named = text.partition("=")
@@ -169,11 +169,17 @@ def seed_means(sets: Mapping[str, Sequence[Values]]) -> list[float]:
 
 
 def _refuse_one_seed(files: Sequence[ResultFile]) -> None:
-    """Refuse results that are not of several seeds; a copied file does not say its run, and passes."""
+    """Refuse results that are not of several seeds; a file that lies in no run does not say its seed, and passes."""
     apart = "or compare the two with a space between them"
+    copies: dict[tuple[str, str], ResultFile] = {}
     runs: dict[Path, ResultFile] = {}
     seeds: dict[tuple[str, str], ResultFile] = {}
     for file in files:
+        if file.origin is not None and (other := copies.setdefault(file.origin, file)) is not file:
+            raise ConfigError(
+                f"{other.path} and {file.path} are copies of one evaluation, of the run {file.origin[0]}; give each "
+                "seed its own"
+            )
         if (run := file.run) is None:
             continue
         other = runs.setdefault(run.path, file)

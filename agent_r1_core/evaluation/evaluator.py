@@ -18,7 +18,7 @@ from agent_r1_core.evaluation.listener import Listener, episode_counter
 from agent_r1_core.evaluation.provenance import provenance, provenance_in_training
 from agent_r1_core.evaluation.report import EvaluationResult, combine, report
 from agent_r1_core.rollout import Measurer, RolloutRequest
-from agent_r1_core.runs.directory import make_folders
+from agent_r1_core.runs.directory import check_writable, make_folders
 from agent_r1_core.runs.run import Run
 from agent_r1_core.trajectory import EndStatus, Task, Trajectory
 
@@ -230,6 +230,8 @@ async def run_evaluation(plan: EvaluationPlan, listener: Listener, site: Site = 
         note=listener.note,
     )
     try:
+        own = assembly.model.run
+        check_writable(Path(assembly.config.run.dir) if own is None else own / "evaluations")
         await assembly.start()
         prepared = {name: await _prepared(plan, assembly, name) for name in assembly.evaluation}
         evaluation = await evaluate_sets(assembly, listener, prepared, plan.samples)

@@ -22,6 +22,9 @@ class ResultFile:
     path: Path
     recorded: EvaluationResult
     episodes: list[EpisodeRecord]
+    origin: tuple[str, str] | None = None
+    """The run whose policy was asked, by its path then, and the checksum of the episodes: what copies of one evaluation
+    have in common. None: of no run."""
 
     @classmethod
     def open(cls, name: str | Path) -> ResultFile:
@@ -36,8 +39,12 @@ class ResultFile:
         path = _find(Path(name))
         data = read_evaluation(path)
         rows = read_episodes(path, data)
+        origin: tuple[str, str] | None = None
+        match data:
+            case {"policy": {"run": str(run)}, "episodes": {"sha256": str(checksum)}}:
+                origin = run, checksum
         try:
-            return cls(path, EvaluationResult.from_json(data), [EpisodeRecord.from_json(row) for row in rows])
+            return cls(path, EvaluationResult.from_json(data), [EpisodeRecord.from_json(row) for row in rows], origin)
         except (ValueError, RecursionError) as error:
             raise damaged_file(path) from error
 

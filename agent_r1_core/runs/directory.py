@@ -13,6 +13,7 @@ import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from agent_r1_core.contracts.component import RUN_NAME
 from agent_r1_core.errors import ConfigError, NotOpened, RunError
@@ -142,6 +143,13 @@ def make_folders(path: Path) -> None:
     with naming(path):
         for folder in FOLDERS:
             (path / folder).mkdir(exist_ok=True)
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse, by a RunError, a folder in which nothing can be written, or in which it cannot be made."""
+    there = next(one for one in (folder, *folder.absolute().parents) if one.is_dir())
+    with naming(folder), TemporaryFile(dir=there):
+        pass
 
 
 def _locked(path: Path) -> RunLock:

@@ -115,16 +115,20 @@ class Store:
         """A cell's result.
 
         Raises:
-            RunError: the file is gone or damaged.
+            RunError: the file is gone or damaged, or another run's.
         """
         file = self.path / record.evaluation
         again = f"to run the cell again, delete {self.path / 'cells' / record.cell}.json"
         if not file.is_file():
             raise RunError(f"{file}, the result of {record.cell}, is gone; restore it; {again}")
         try:
-            return ResultFile.open(file)
+            found = ResultFile.open(file)
         except RunError as error:
             raise RunError(f"{error}; {again}") from error
+        asked, own = found.origin and Path(found.origin[0]), self.runs / record.cell
+        if asked and asked.name != own.name and file.is_relative_to(own):
+            raise RunError(f"{file} is an evaluation of the run {asked}, not of {own.name}; {again}")
+        return found
 
     @contextmanager
     def claimed(self, cell: Cell) -> Iterator[bool]:
@@ -163,8 +167,11 @@ class Store:
         check_links(self.path)
         asked = {"scale": matrix.scale.name, "overrides": list(matrix.overrides)}
         for key, value in asked.items():
-            if found.get(key) != value:
-                raise RunError(f"{self.path} holds a matrix with {key} {found.get(key)}, not {value}; {elsewhere}")
+            if sorted(found.get(key, ())) != sorted(value):
+                raise RunError(
+                    f"{self.path} holds a matrix with {key} {found.get(key)}, not {value}; give what it has, or "
+                    f"{elsewhere}"
+                )
         known: dict[str, Any] = found.get("rows", {})
         for name, config in configs.items():
             change = _difference(known[name], config) if name in known else None

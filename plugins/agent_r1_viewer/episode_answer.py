@@ -116,6 +116,7 @@ def turn_answer(turn: Turn) -> dict[str, Any]:
         "errors": shortened(turn.errors),
         "success": turn.success,
         "info": shortened(turn.info),
+        "output": cut("content", printed) if isinstance(printed := turn.info.get("output"), str) else None,
         "notes": shortened(turn.notes),
         "new_context": turn.new_context,
         "versions": turn.versions,
@@ -167,6 +168,8 @@ def text_part(one: Trajectory, part: str) -> str:
                 return one.turns[_index(turn)].observation[_index(place)]["content"]
             case ["turns", turn, "text"]:
                 return one.turns[_index(turn)].text
+            case ["turns", turn, "output"]:
+                return str(one.turns[_index(turn)].info["output"])
             case ["closing", place]:
                 return one.closing[_index(place)]["content"]
             case ["task", "prompt"] if isinstance(one.task.prompt, str):

@@ -95,6 +95,7 @@ def test_a_run_that_exists_is_neither_overwritten_nor_touched(agent_r1, changed,
         ("eval", ["--baseline", "base_tool_call", "tools=[]"], 2, "base_tool_call calls tools, but tools is empty"),
         ("eval", ["--baseline", "react"], 2, "react asks in a system prompt, but env.system_prompt is empty"),
         ("eval", ["--samples", "2", "evaluation.greedy=true"], 2, "evaluation.greedy"),
+        ("eval", ["run.dir=/proc/runs"], 1, "error: /proc/runs could not be written"),
         ("eval", ["--baseline", "guess"], 2, "'guess' is not one of"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -55,6 +56,19 @@ def test_results_of_one_run_are_not_seeds(home: Path) -> None:
     ):
         with pytest.raises(ConfigError, match=sentence):
             Arm.open(named)
+
+
+def test_copies_of_an_evaluation_are_not_seeds(home: Path) -> None:
+    for name in ("a", "b"):
+        about = home / name / "evaluations/eval_1.json"
+        about.write_text(json.dumps(json.loads(about.read_text()) | {"policy": {"run": f"/runs/{name}"}}))
+    assert len(Arm.open("ppo=a,b").files) == 2
+    for suffix in ("json", "jsonl"):
+        shutil.copy(home / f"a/evaluations/eval_1.{suffix}", home / f"b/evaluations/eval_1.{suffix}")
+    with pytest.raises(
+        ConfigError, match=r"^a/.* and b/.* are copies of one evaluation, of the run /runs/a; give each"
+    ):
+        Arm.open("ppo=a,b")
 
 
 def test_runs_with_the_same_seed_are_not_seeds_unless_they_began_with_different_models(home: Path) -> None:

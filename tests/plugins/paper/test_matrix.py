@@ -114,7 +114,9 @@ def test_a_folder_that_exists_needs_resume_and_holds_one_matrix(matrix: Make, st
     with pytest.raises(RunError, match=r"exists already; continue it with --resume, or name another folder with --dir"):
         store.open(small, resume=False)
     store.open(matrix(seeds=5), resume=True)
-    with pytest.raises(RunError, match=r"holds a matrix with overrides \[\], not \['training\.steps=9'\]; name"):
+    with pytest.raises(
+        RunError, match=r"holds a matrix with overrides \[\], not \['training\.steps=9'\]; give what it has, or name"
+    ):
         store.open(matrix(overrides=("training.steps=9",)), resume=True)
 
 

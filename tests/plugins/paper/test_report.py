@@ -96,6 +96,14 @@ def test_finished_seeds_that_were_not_asked_for_and_results_that_are_gone_or_dam
     assert next(line for line in more.lines if line.row.name == "ppo").note == "not run: ppo-3"
     small = matrix("table4", rows=("ppo",))
     file = store.runs / "ppo-0" / "evaluations" / "eval_1.json"
+    about = json.loads(file.read_text())
+    file.write_text(json.dumps(about | {"policy": {"run": "/elsewhere/ppo-0"}}))
+    assert make_report(small, store, {}).lines, "a folder that was moved"
+    file.write_text(json.dumps(about | {"policy": {"run": str(store.runs / "ppo-1")}}))
+    with pytest.raises(
+        RunError, match=r"eval_1\.json is an evaluation of the run .*/ppo-1, not of ppo-0; to run the cell"
+    ):
+        make_report(small, store, {})
     file.write_text("{}")
     with pytest.raises(
         RunError, match=r"eval_1\.json is damaged: .*; to run the cell again, delete .*/cells/ppo-0\.json"

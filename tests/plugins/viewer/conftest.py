@@ -27,7 +27,7 @@ SMALL = [
 ]
 RECORDED = {
     "grpo": ("default", []),
-    "ppo": ("ppo", []),
+    "ppo": ("ppo", ["rewards=[exact_match, {name: format, weight: 0}]"]),
     "summary": ("default", ["context={name: summary, max_tokens: 120}"]),
 }
 """Runs of the bundled model by name: recipe and further keys; episodes of `summary` have several segments."""

@@ -54,6 +54,9 @@ def test_charts_evaluations_and_settings_equal_the_files(open_page: Open, record
     settings = page.locator("[data-part=configuration]")
     settings.get_by_role("searchbox").fill("override training.steps")
     assert settings.locator("tbody tr").all_inner_texts() == ["training.steps\t3\toverride 'training.steps=3'"]
+    settings.get_by_role("searchbox").fill("rewards.0.name")
+    came = "override 'rewards=[exact_match, {name: format, weight: 0}]'"
+    assert settings.locator("tbody tr").all_inner_texts() == [f"rewards.0.name\texact_match\t{came}"]
     events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
     told = page.locator("[data-part=events] tbody tr").all_inner_texts()
     assert [row.split("\t")[-1] for row in told] == [event["text"] for event in events]

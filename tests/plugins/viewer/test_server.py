@@ -192,7 +192,7 @@ def test_a_long_text_is_cut_and_can_be_asked_for(tmp_path: Path) -> None:
     with Run.resume(run) as opened:
         (one, *_) = opened.read_trajectories(1)
         one.turns[0].observation[0]["content"] = "a" * 10_000_000
-        one.turns[1].text = "b" * 20_001
+        one.turns[1].text, one.turns[1].info["output"] = "b" * 20_001, "p" * 20_002
         one.segments[0].append_context([65] * 30_000)
         one.closing, one.task = [{"role": "tool", "content": "c" * 20_001}], replace(one.task, seed=None)
         write_trajectories(opened.trajectory_file(2), 2, [one])
@@ -202,15 +202,27 @@ def test_a_long_text_is_cut_and_can_be_asked_for(tmp_path: Path) -> None:
         assert found["turns"][0]["observation"][0] == {"role": "user", "content": "a" * 20_000, "cut": 10_000_000}
         assert (len(found["turns"][1]["text"]), found["turns"][1]["cut"]) == (20_000, 20_001)
         assert found["turns"][1]["observation"] == [{"role": "tool", "name": "wiki_search", "content": HOSTILE}]
+        assert found["turns"][1]["output"] == {"content": "p" * 20_000, "cut": 20_002}
         assert (found["closing"][0]["cut"], found["task"]["seed"]) == (20_001, None)
         parts = {
             "turns.0.observation.0": "a" * 10_000_000, "turns.1.text": "b" * 20_001, "turns.1.observation.0": HOSTILE,
-            "closing.0": "c" * 20_001, "task.prompt": "What is a1?", "answer": "a1 0", "reason": "answer",
+            "turns.1.output": "p" * 20_002, "closing.0": "c" * 20_001, "task.prompt": "What is a1?",
+            "answer": "a1 0", "reason": "answer",
         }  # fmt: skip
         for part, expected in parts.items():
             text = asked.get("/api/runs/small/steps/2/episodes/0/text", params={"part": part})
             assert (text.text, text.headers["content-type"]) == (expected, "text/plain; charset=utf-8")
-        wrong = ("turns.9.text", "turns.-1.text", "closing.1", "closing.-1", "closing.x", "task.prompt.0", "task", "")
+        wrong = (
+            "turns.9.text",
+            "turns.0.output",
+            "turns.-1.text",
+            "closing.1",
+            "closing.-1",
+            "closing.x",
+            "task.prompt.0",
+            "task",
+            "",
+        )
         for part in wrong:
             sentence = f"has no text {part!r}; name one such as turns.0.text"
             assert sentence in told(asked, *place, "text", part=part)["error"]

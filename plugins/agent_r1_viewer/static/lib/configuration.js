@@ -98,9 +98,16 @@ function values(keys, flat, runs) {
   );
 }
 
-/** Where a value comes from; a list or a section may have one source for all that it holds, and defaults are not noted. */
+/**
+ * Where a value comes from; a list or a section may have one source for all that it holds, or one for each part, and
+ * defaults are not noted.
+ */
 function source(run, key) {
-  const { sources } = run.detail;
+  const sources = Object.fromEntries(
+    Object.entries(run.detail.sources).map(([name, place]) => [name.replace(/\[(\d+)\]/g, ".$1"), place]),
+  );
+  const within = Object.keys(sources).filter((name) => name.startsWith(`${key}.`));
+  if (within.length && !sources[key]) return [...new Set(within.map((name) => sources[name]))].join("; ");
   const parts = key.split(".");
   for (let length = parts.length; length > 0; length -= 1) {
     const found = sources[parts.slice(0, length).join(".")];

@@ -32,7 +32,11 @@ export function conversation(episode, parts, query, goTo) {
         { class: turn.purpose === "summary" ? "turn summary" : "turn", "data-turn": turn.index },
         head(turn, goTo),
         messages(turn.observation, `turns.${turn.index}.observation`),
-        action(turn, text(turn.text, turn.cut ?? null, "assistant", `turns.${turn.index}.text`)),
+        action(
+          turn,
+          text(turn.text, turn.cut ?? null, "assistant", `turns.${turn.index}.text`),
+          turn.output && text(turn.output.content, turn.output.cut ?? null, "tool", `turns.${turn.index}.output`),
+        ),
       ),
     ]),
     episode.turns.length === 0 && h("p", { class: "empty" }, "It ended before its first turn."),
@@ -84,7 +88,7 @@ function message({ role, name, content }, body) {
   );
 }
 
-function action(turn, body) {
+function action(turn, body, printed) {
   const reported = otherInfo(turn);
   return h(
     "div",
@@ -97,7 +101,7 @@ function action(turn, body) {
       h("details", {}, h("summary", {}, "what the environment reports"), argumentsOf(reported)),
     Object.keys(turn.notes ?? {}).length > 0 &&
       h("details", { class: "notes" }, h("summary", {}, "what its rewards say"), argumentsOf(turn.notes)),
-    besidesTurn(turn),
+    besidesTurn(turn, printed),
   );
 }
 

@@ -30,8 +30,8 @@ export function otherInfo(turn) {
 }
 
 /** The requests that left no turn, and what the program printed. */
-export function besidesTurn(turn) {
-  const { left_out: given, output } = turn.info ?? {};
+export function besidesTurn(turn, printed) {
+  const given = turn.info?.left_out;
   const left = (Array.isArray(given) ? given : []).filter(isRequest);
   return [
     left.length > 0 &&
@@ -41,14 +41,12 @@ export function besidesTurn(turn) {
         h("summary", {}, `${plural(left.length, "request")} without a turn`),
         h("ol", { class: "calls" }, left.map(leftOut)),
       ),
-    asked(turn) &&
-      typeof output === "string" &&
-      h("details", { class: "printed" }, h("summary", {}, "what the program printed"), text(output)),
+    asked(turn) && printed && h("details", { class: "printed" }, h("summary", {}, "what the program printed"), printed),
   ];
 }
 
 function leftOut(request) {
-  const reply = typeof request.reply === "string" && text(request.reply);
+  const reply = typeof request.reply === "string" && folded(request.reply, { letters: 1200, lines: 14 });
   return h("li", {}, h("p", {}, `${named(request)}: ${request.why}`), reply);
 }
 
@@ -64,8 +62,4 @@ function asked(turn) {
 
 function isRequest(value) {
   return typeof value?.number === "number" && typeof value.api === "string";
-}
-
-function text(said) {
-  return folded(said, { letters: 1200, lines: 14 });
 }
