@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "laws"))  # what plays rollouts of bad tools
 from attacks.crash_points import walk_crash_points
 from attacks.files import corrupt_files
 from attacks.kills import kill_runs

@@ -15,22 +15,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from attacks.outcome import leave_trace
+from bad_tools import Deadly, Rude
 
 from agent_r1_core import ToolContext, ToolError, tool
-
-
-class Rude(BaseException):
-    """No Exception."""
-
-
-class Mute(Exception):
-    """Its text ends the interpreter."""
-
-    def __str__(self) -> str:
-        raise SystemExit(7)
 
 
 class Sly:
@@ -42,12 +33,8 @@ class Sly:
     __repr__ = __str__
 
 
-def _raise(error: BaseException) -> None:
+def _raise(error: BaseException | type[BaseException]) -> None:
     raise error
-
-
-def _raising(kind: type[BaseException]) -> Callable[[], None]:
-    return lambda: _raise(kind())
 
 
 def _nested(depth: int) -> list[Any]:
@@ -78,7 +65,7 @@ def _write_everywhere() -> None:
             os.write(descriptor, b"\x00\x00\x00\x02{}")
 
 
-_ERRORS = (KeyboardInterrupt, GeneratorExit, StopIteration, MemoryError, Rude, Mute)
+_ERRORS = (KeyboardInterrupt, GeneratorExit, StopIteration, MemoryError, Rude, Deadly)
 RETURNS: dict[str, Callable[[str], Any]] = {
     "plain": lambda nonce: nonce,
     "long": lambda nonce: nonce + "x" * 3_000_000,
@@ -97,7 +84,7 @@ QUIET: dict[str, Callable[[], Any]] = {
     "ValueError": lambda: _raise(ValueError("no\nsuch\npage")),
     "ToolError": lambda: _raise(ToolError("gone" * 10_000)),
     "SystemExit": lambda: _raise(SystemExit(3)),
-    **{error.__name__: _raising(error) for error in _ERRORS},
+    **{error.__name__: partial(_raise, error) for error in _ERRORS},
     "recursion": _recurse,
     "chdir": lambda: os.chdir("/"),
     "recursion limit": lambda: sys.setrecursionlimit(400),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
 import random
@@ -15,16 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from agent_r1_tool_calling.env import ToolCalling
-from agent_r1_tool_formats.hermes import Hermes
 from attacks.hostile import DEADLY, QUIET, RETURNS, hostile
 from attacks.outcome import Outcome, Plan, traces
+from stage import Stage, call
 
-from agent_r1_core import Sampling, Task, ToolCall, ToolResources
-from agent_r1_core.chat import ChatTokenizer
-from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings
-from agent_r1_core.testing import Cue, ScriptedPolicy, tiny_tokenizer
-from agent_r1_core.tools.tool_runner import ToolRunner
+from agent_r1_core import Sampling, Task
+from agent_r1_core.rollout import RolloutResult
+from agent_r1_core.testing import Cue, ScriptedPolicy
 
 CALLS = 1000
 AT_ONCE = 25
@@ -89,7 +85,7 @@ def _call(outcome: Outcome, plan: Plan, kinds: Sequence[str], isolation: Any) ->
         attacks = {f"nonce{left + index}-": _attack(f"nonce{left + index}-", kinds, rng) for index in range(count)}
         try:
             with traces(plan.folder / f"calls-{left}.txt") as found:
-                result = asyncio.run(_play(attacks, isolation))
+                result = _play(attacks, isolation)
         except BaseException as error:
             outcome.faults.append(f"the rollout ended: {type(error).__name__}: {error}")
             continue
@@ -106,34 +102,22 @@ def _call(outcome: Outcome, plan: Plan, kinds: Sequence[str], isolation: Any) ->
 
 def _attack(nonce: str, kinds: Sequence[str], rng: random.Random) -> Attack:
     kind, malformed = rng.choice(kinds), rng.random() < 0.25
-    call = _called(kind, nonce)
-    return Attack(kind, rng.choice(MALFORMED)(call) if malformed else call, malformed)
+    said = call("hostile", kind=kind, nonce=nonce)
+    return Attack(kind, rng.choice(MALFORMED)(said) if malformed else said, malformed)
 
 
-def _called(kind: str, nonce: str) -> str:
-    return Hermes().render_call(ToolCall("hostile", {"kind": kind, "nonce": nonce}))
-
-
-async def _play(attacks: dict[str, Attack], isolation: Any) -> RolloutResult:
+def _play(attacks: dict[str, Attack], isolation: Any) -> RolloutResult:
     """One rollout: each episode makes its call, then a harmless one, and answers."""
 
     def script(cue: Cue) -> str:
         nonce = cue.request.episode.split("/")[1]
-        return (attacks[nonce].action, _called("plain", nonce), "<answer>done</answer>")[min(cue.turn, 2)]
+        harmless = call("hostile", kind="plain", nonce=nonce)
+        return (attacks[nonce].action, harmless, "<answer>done</answer>")[min(cue.turn, 2)]
 
-    instance = hostile()
-    instance.name = "hostile"
-    runner = ToolRunner({"hostile": instance}, {"hostile": TIMEOUT}, {"hostile": isolation}, max_concurrency=AT_ONCE)
-    config = ToolCalling.Config(system_prompt="", max_turns=4, max_tokens=20_000)
-    make_env, sampling = lambda services: ToolCalling(config, services), Sampling(max_new_tokens=8_000)
-    settings = RolloutSettings(make_env=make_env, tools=runner, tool_format=Hermes(), sampling=sampling)
-    collector = Collector(ScriptedPolicy(script), ChatTokenizer(tiny_tokenizer(), name="tiny"), settings)
-    await runner.start(ToolResources(""))
-    try:
-        return await collector.collect(RolloutRequest([Task(nonce, "Go on.") for nonce in attacks], 1, 1))
-    finally:
-        collector.close()
-        await runner.close()
+    how: dict[str, Any] = {"timeouts": {"hostile": TIMEOUT}, "isolation": {"hostile": isolation}}
+    how |= {"env": {"max_turns": 4, "max_tokens": 20_000}, "sampling": Sampling(max_new_tokens=8_000)}
+    stage = Stage(ScriptedPolicy(script), [hostile()], max_episodes=AT_ONCE, **how)
+    return stage.play([Task(nonce, "Go on.") for nonce in attacks])
 
 
 def _judge(outcome: Outcome, result: RolloutResult) -> None:

@@ -13,15 +13,12 @@ COLD = ("kills", "crash points", "processes")
 """Parts that kill processes of theirs."""
 
 
-def torture(python: str | Path, root: Path, part: str, share: float) -> subprocess.CompletedProcess[str]:
-    command = [str(python), str(root / "scripts" / "torture.py"), "--parts", part, "--share", str(share)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("part", list(SHARES))
 def test_nothing_breaks(root: Path, part: str, warm: Path) -> None:
-    done = torture(sys.executable if part in COLD else warm, root, part, SHARES[part])
+    python = sys.executable if part in COLD else warm
+    command = [python, root / "scripts" / "torture.py", "--parts", part, "--share", str(SHARES[part])]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     assert f"| {part} | " in done.stdout
     assert "0 faults" in done.stderr
