@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import report
+from agent_r1_ray.left_behind import below
 from soak_worlds import WORLDS
 
 report.keep_calm()
@@ -59,18 +60,6 @@ def arguments() -> argparse.Namespace:
     return chosen
 
 
-def processes(root: int) -> list[int]:
-    """A process and all below it."""
-    found: list[int] = []
-    waiting = [root]
-    while waiting:
-        found.append(pid := waiting.pop())
-        with suppress(OSError):
-            for task in Path(f"/proc/{pid}/task").iterdir():
-                waiting += map(int, (task / "children").read_text().split())
-    return found
-
-
 async def settled() -> dict[str, float]:
     """What this process and those below it have, once what was told to end has ended, or after some two seconds."""
     gc.collect()
@@ -87,7 +76,7 @@ async def settled() -> dict[str, float]:
 def held() -> dict[str, float]:
     """What this process and those below it have: their number, descriptors, and MB of memory that is no file's."""
     own = {"processes": 0.0, "descriptors": 0.0, "MB": 0.0}
-    for pid in processes(os.getpid()):
+    for pid in (os.getpid(), *below(os.getpid())):
         with suppress(OSError):
             lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
             own["MB"] += next(int(line.split()[1]) for line in lines if line.startswith("Pss_Anon:")) / 1024
@@ -176,13 +165,13 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """A row of the table, from a fresh process beside what it needs."""
     world = WORLDS[name]
     with world.beside() as address:
-        before = set(processes(os.getpid()))
+        before = below(os.getpid()).keys()
         found = report.afresh(play, world.given(address, options.episodes, options.at_once))
         time.sleep(1)
         with suppress(ChildProcessError):  # as init does for those that have ended after their parents
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        found |= {"what": name, "left": len(set(processes(os.getpid())) - before)}
+        found |= {"what": name, "left": len(below(os.getpid()).keys() - before)}
     if found["hung"]:
         found["time-out s"] = world.timeout
     for reason in found["why"]:
