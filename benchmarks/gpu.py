@@ -101,14 +101,6 @@ def make_model(options: argparse.Namespace, home: Path) -> tuple[Path, int]:
     return make_folder(options.folder or home / "model", name, "bfloat16", options.device), layers
 
 
-def matrix_rate(device: str) -> float:
-    import torch
-
-    size = 8192 if device == "cuda" else 256
-    left, right = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
-    return 2 * size**3 / report.seconds_of(lambda: left @ right, 12, device)
-
-
 def profiled(work: Callable[[], object], device: str) -> list[dict[str, Any]]:
     """The operations that took longest in one call: on CUDA its kernels, by their own time."""
     from torch.profiler import ProfilerActivity, profile
@@ -139,19 +131,6 @@ def make_learner(folder: Path, options: argparse.Namespace) -> Any:
 
     settings = {"max_tokens_per_microbatch": options.microbatch, "skip_without_gradient": False}
     return workload.make_learner(folder, "bfloat16", options.device, options.gradient_checkpointing, **settings)
-
-
-def operations(learner: Any, groups: list[Any]) -> tuple[int, float]:
-    """Tokens that an update computes, and the operations of its matrix products with weights."""
-    from agent_r1_core.learning.batch import Batch
-    from agent_r1_core.learning.packing import micro_batches
-
-    batch = Batch.from_groups(groups)
-    packs = micro_batches(batch, range(batch.size), learner.settings.max_tokens_per_microbatch)
-    tokens = sum(len(packed.tree.ids) for packed in packs)
-    head = learner.policy.head.linear.weight.numel()
-    layers = sum(weight.numel() for name, weight in learner.policy.weights().items() if ".layers." in name)
-    return tokens, 6.0 * (layers * tokens + head * int(batch.action_mask.sum()))
 
 
 def updates(folder: Path, options: argparse.Namespace, rate: float) -> dict[str, Any]:
@@ -209,14 +188,16 @@ def _updated(learner: Any, groups: list[Any], options: argparse.Namespace, rate:
         learner.optimiser.clear()
         torch.cuda.empty_cache()
         return dict.fromkeys(("s/update", "tokens/s", "computed tokens/s", "share of matrix rate %", "peak GiB"))
-    row = {"s/update": seconds, "tokens/s": tokens / seconds, **shares(operations(learner, groups), seconds, rate)}
+    row = {"s/update": seconds, "tokens/s": tokens / seconds, **shares(learner, groups, seconds, rate)}
     return row | {"peak GiB": found.bytes / GIB}
 
 
-def shares(of_update: tuple[int, float], seconds: float, rate: float) -> dict[str, float]:
-    """How fast an update computes its tokens and operations."""
-    computed, work = of_update
-    return {"computed tokens/s": computed / seconds, "share of matrix rate %": 100 * work / seconds / rate}
+def shares(learner: Any, groups: list[Any], seconds: float, rate: float) -> dict[str, float]:
+    """How fast an update computes its tokens and operations, forward and backward."""
+    from workload import products
+
+    computed, work = products(learner.policy, groups, learner.settings.max_tokens_per_microbatch)
+    return {"computed tokens/s": computed / seconds, "share of matrix rate %": 100 * 3 * work / seconds / rate}
 
 
 def heads(folder: Path, options: argparse.Namespace, rate: float) -> dict[str, Any]:
@@ -330,7 +311,7 @@ async def our_steps(folder: Path, options: argparse.Namespace, rate: float) -> l
                 row = {"episodes": episodes, "rollout s": took["rollout"]}
                 row |= {"rollout tokens/s": took["sampled"] / took["rollout"], "update s": took["update"]}
                 row |= {"learner tokens/s": took["tokens"] / took["update"]}
-                row |= shares(operations(learner, steps[-1][1]), took["update"], rate)
+                row |= shares(learner, steps[-1][1], took["update"], rate)
                 whole = took["rollout"] + took["update"] + took["weights"]
                 rows.append(row | {"weights s": took["weights"], "s/step": whole})
     return [row | {"peak GiB": found.bytes / GIB} for row in rows]
@@ -367,10 +348,13 @@ PARTS: dict[str, Part] = {"learner": updates, "head": heads, "decoding": decodin
 
 def main() -> None:
     options = arguments()
+    import torch
+
     kernels.switch(not options.plain)
     with tempfile.TemporaryDirectory() as home:
         folder, layers = make_model(options, Path(home))
-        rate = matrix_rate(options.device)
+        size = 8192 if options.device == "cuda" else 256
+        rate = report.product_rate(size, 12, options.device, torch.bfloat16)
         print(f"{options.shape} with {layers} layers, bfloat16, {options.device}; ", end="")
         print(f"matrix rate: {rate / 1e12:.3g} tera-operations a second", flush=True)
         tables: dict[str, Any] = {"layers": layers, "matrix_rate": rate}

@@ -25,11 +25,11 @@ SIZE = 1024
 """Of the measured products."""
 
 
-def operations(run: Any, step: int, layers: int, head: int) -> float:
-    """Of a step's products with weights of these sizes."""
+def operations(run: Any, step: int, policy: Any) -> float:
+    """Of a step's products."""
+    from workload import products
+
     from agent_r1_core import Group
-    from agent_r1_core.learning.batch import Batch
-    from agent_r1_core.learning.packing import pack
 
     groups: dict[str, Group] = {}
     taught = set()
@@ -37,25 +37,14 @@ def operations(run: Any, step: int, layers: int, head: int) -> float:
         groups.setdefault(one.task.id, Group(one.task)).trajectories.append(one)
         if any(numbers["advantages"] or ()):
             taught.add(one.task.id)
-    total = 0.0
-    for name, group in groups.items():
-        batch = Batch.from_groups([group])
-        tokens, actions = len(pack(batch, range(batch.size)).tree.ids), int(batch.action_mask.sum())
-        total += 2.0 * (4 if name in taught else 1) * (layers * tokens + head * actions)
-    return total
-
-
-def rate() -> float:
-    """Operations of a second of processor time in a large product."""
-    import torch
-
-    torch.set_num_threads(1)
-    left, right = torch.randn(2, SIZE, SIZE)
-    return 2 * SIZE**3 / report.seconds_of(lambda: left @ right, 5, clock=time.process_time)
+    return sum((4 if name in taught else 1) * products(policy, [group])[1] for name, group in groups.items())
 
 
 def main() -> None:
     options = report.chosen(training_parser(__doc__, "limit", 10), steps=2)
+    import torch
+
+    torch.set_num_threads(1)
     steps = WARM + options.steps
     settings = [options.recipe, *options.settings, f"training.steps={steps}", *STILL]
     rows: list[dict[str, Any]] = []
@@ -63,7 +52,8 @@ def main() -> None:
         with closing(Training("limit", Path(folder), settings)) as training:
             for number in range(steps):
                 used, _ = training.step()
-                rows.append({"step": number + 1, "processor s": used, "GFLOP/s of products": rate() / 1e9})
+                rate = report.product_rate(SIZE, 5, clock=time.process_time)
+                rows.append({"step": number + 1, "processor s": used, "GFLOP/s of products": rate / 1e9})
             training.finish()
         add_limits(Path(folder) / "limit", rows)
     rows = rows[WARM:]
@@ -79,11 +69,9 @@ def add_limits(path: Path, rows: list[dict[str, Any]]) -> None:
     from agent_r1_core.runs.run import Run
 
     run = Run.open(path)
-    policy: Any = Policy.load(run.model)
-    layers = sum(one.numel() for name, one in policy.weights().items() if ".layers." in name and one.dim() == 2)
-    head = policy.head.linear.weight.numel()
+    policy = Policy.load(run.model)
     for row in rows:
-        row["GFLOP"] = operations(run, row["step"], layers, head) / 1e9
+        row["GFLOP"] = operations(run, row["step"], policy) / 1e9
         row["limit s"] = row["GFLOP"] / row["GFLOP/s of products"]
         row["times the limit"] = row["processor s"] / row["limit s"]
 

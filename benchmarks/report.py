@@ -11,7 +11,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,21 @@ def afresh(work: Callable[..., dict[str, Any]], *given: Any) -> dict[str, Any]:
     return fresh([sys.executable, "-c", code, json.dumps(given, default=str)], {"PYTHONPATH": paths})
 
 
+@contextmanager
+def serving(*command: str | Path) -> Iterator[tuple[int, str]]:
+    """A command of agent-r1 that serves for as long as the context lasts: its process, and the first line that it says,
+    which has its address."""
+    words = [sys.executable, "-m", "agent_r1_cli", *map(str, command)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env={**os.environ, **CALM}, text=True) as process:
+        assert process.stdout is not None
+        try:
+            if not (line := process.stdout.readline().strip()):
+                raise SystemExit(f"{' '.join(words)} did not start")
+            yield process.pid, line
+        finally:
+            process.terminate()
+
+
 def processor_seconds(process: int) -> float:
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -134,6 +150,14 @@ def seconds_of(
         wait(device)
         seconds.append(clock() - begun)
     return statistics.median(seconds[1:])
+
+
+def product_rate(size: int, repeats: int, device: str = "cpu", dtype: Any = None, **how: Any) -> float:
+    """Operations a second in products of square matrices; `how` goes to `seconds_of`."""
+    import torch
+
+    left, right = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    return 2 * size**3 / seconds_of(lambda: left @ right, repeats, device, **how)
 
 
 def warm(seconds: Sequence[float], first: int = 2) -> list[float]:

@@ -16,14 +16,12 @@ import os
 import random
 import re
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -53,21 +51,6 @@ def generated(folder: Path) -> Path:
             text = " ".join(generator.choices(words, k=60))
             file.write(json.dumps({"title": f"{text.split()[0]} {number}", "text": text}) + "\n")
     return path
-
-
-@contextmanager
-def service(index: Path, *options: str) -> Iterator[str]:
-    """The URL of a service."""
-    command = [sys.executable, "-m", "agent_r1_cli", "wiki", "serve", str(index), "--port", "0", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **report.CALM}, text=True) as process:
-        assert process.stdout is not None
-        try:
-            url = process.stdout.readline().strip()
-            if not url:
-                raise SystemExit(f"{' '.join(command)} did not start")
-            yield url
-        finally:
-            process.terminate()
 
 
 async def over_http(url: str, shares: Shares, top_k: int) -> list[float]:
@@ -147,7 +130,8 @@ def main() -> None:
         shares = [asked[client :: options.clients] for client in range(options.clients)]
         for _ in range(options.repeats):
             for label, settings in SETTINGS.items():
-                with service(options.index or corpus, *settings) as url:
+                served = options.index or corpus
+                with report.serving("wiki", "serve", served, "--port", "0", *settings) as (_, url):
                     runs[label].append(measure(label, url, shares, options.top_k))
     rows: list[dict[str, Any]] = [
         {"service": label} | {name: statistics.median(run[name] for run in own) for name in own[0]}

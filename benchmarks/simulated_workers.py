@@ -23,9 +23,6 @@ from agent_r1_ray.jobs import PATIENCE, Job, Report
 from agent_r1_core.testing import make_trajectory
 from agent_r1_core.trajectory import CallRecord, Task, Trajectory
 
-GROUP, KINDS = 8, 64
-"""Episodes of a group; episodes that differ."""
-
 TRIP = 0.002
 """Seconds of a report's way."""
 SECONDS = (
@@ -168,7 +165,7 @@ class SimulatedWorker:
         finished = []
         while self._running and self._running[0][0] <= moment:
             _, job, index, task, _ = heapq.heappop(self._running)
-            one: Trajectory = pickle.loads(self._kinds[index % KINDS])
+            one: Trajectory = pickle.loads(self._kinds[index % len(self._kinds)])
             vars(one)["task"] = task  # and it stays packed
             finished.append((job, index, one))
         self._counts["reports"] += bool(finished)

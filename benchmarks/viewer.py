@@ -18,8 +18,6 @@ import json
 import random
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -86,12 +84,10 @@ def varied(rows: Any, step: int, rare: bool, draw: random.Random) -> Any:
 
 
 class Viewer:
-    """A viewer that serves a run, in a process of its own."""
+    """A viewer that serves a run, in a process of its own that has told its address."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        self.address = process.stdout.readline().split()[-1].partition("#")[0]
-        self.pid, parts = process.pid, urlsplit(self.address)
+    def __init__(self, pid: int, said: str) -> None:
+        self.pid, parts = pid, urlsplit(said.split()[-1].partition("#")[0])
         self._port = parts.port or 0
         self._cookie = {"cookie": f"agent-r1-{self._port}={parts.query.removeprefix('token=')}"}
         self._kept = http.client.HTTPConnection("127.0.0.1", self._port)  # as a browser keeps it
@@ -133,12 +129,8 @@ class Viewer:
 @contextmanager
 def viewing(run: Path) -> Iterator[Viewer]:
     """A viewer of a run, for as long as the context lasts."""
-    command = [sys.executable, "-c", "from agent_r1_cli.main import main; main()", "view", str(run), "--no-open"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        try:
-            yield Viewer(process)
-        finally:
-            process.terminate()
+    with report.serving("view", run, "--no-open") as told:
+        yield Viewer(*told)
 
 
 def answers(run: Path, options: argparse.Namespace) -> list[dict[str, Any]]:

@@ -24,7 +24,9 @@ from agent_r1_core import Action, EnvConfig, Group, Message, Observation, Reward
 from agent_r1_core.chat import ChatTokenizer
 from agent_r1_core.contracts.engine import Engine, EngineModel
 from agent_r1_core.contracts.training import TrainingConfig
+from agent_r1_core.learning.batch import Batch
 from agent_r1_core.learning.learner import Learner
+from agent_r1_core.learning.packing import micro_batches
 from agent_r1_core.learning.policy import Policy
 from agent_r1_core.plugins import Registry
 from agent_r1_core.rollout import Collector, RolloutRequest, RolloutResult, RolloutSettings, WeightedReward
@@ -167,6 +169,16 @@ def make_learner(folder: str | Path, dtype: str, device: str, checkpointing: Any
     policy = Policy.load(folder, dtype=dtype, device=device, gradient_checkpointing=checkpointing)
     algorithm = Registry.discover().create("algorithm", {"name": "grpo", "aggregation": "token_mean"})
     return Learner(policy, algorithm, TrainingConfig(lr=1e-6, **settings))
+
+
+def products(policy: Policy, groups: list[Group], most: int = 10**9) -> tuple[int, float]:
+    """The tokens that an update computes in micro-batches of at most `most`, those that a group shares once, and the
+    operations of a forward pass's products: with the layers' weights for each token, with the head's for each action's.
+    """
+    batch, head = Batch.from_groups(groups), policy.head.linear.weight.numel()
+    tokens = sum(len(packed.tree.ids) for packed in micro_batches(batch, range(batch.size), most))
+    layers = sum(one.numel() for name, one in policy.weights().items() if ".layers." in name and one.dim() == 2)
+    return tokens, 2.0 * (layers * tokens + head * int(batch.action_mask.sum()))
 
 
 @contextmanager
