@@ -5,16 +5,14 @@
 
 Episodes walk through a given number of turns of 24 sampled tokens each, with a random model, so that nothing but the
 work differs. Three tables per engine: episodes at once; turns, with the update that learns from them and a straight
-line fitted through the cost per episode (`exponent`: 1 is growth in proportion to turns, 2 that of reading everything
-anew in every turn); and latency of observations, log-normal with sigma 1: one in a hundred takes six times its mean. An
-engine that cannot start here is left out, and says why. A full run takes about five minutes.
+line fitted through the cost per episode; and latency of observations, log-normal with sigma 1: one in a hundred takes
+six times its mean. An engine that cannot start here is left out, and says why. A full run takes about five minutes.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import math
 import statistics
 import tempfile
 import time
@@ -83,11 +81,10 @@ async def measure(model: ServedModel, learner: Any, options: argparse.Namespace)
 
 
 def line_through(rows: list[dict[str, Any]], cost: str) -> dict[str, float]:
-    """Least squares from 2 turns on, and `exponent`, the slope of the logarithms."""
+    """Least squares from 2 turns on."""
     xs, ys = zip(*((row["turns"], row[cost]) for row in rows if row["turns"] >= 2), strict=True)
     slope, intercept = statistics.linear_regression(xs, ys)
-    exponent = statistics.linear_regression([*map(math.log, xs)], [*map(math.log, ys)]).slope
-    return {"slope": slope, "intercept": intercept, "r2": statistics.correlation(xs, ys) ** 2, "exponent": exponent}
+    return {"slope": slope, "intercept": intercept, "r2": statistics.correlation(xs, ys) ** 2}
 
 
 async def serve(engine: str, folder: Path, options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
