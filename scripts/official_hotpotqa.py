@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from runpy import run_path
 
 from agent_r1_core.metrics.scorers import exact_match_score, f1_score
 
@@ -73,8 +73,7 @@ def differences(file: Path, cases: Sequence[Pair]) -> list[str]:
     """A sentence for every pair that the official file's functions score otherwise."""
     if find_spec("ujson") is None:
         sys.modules["ujson"] = json
-    official: dict[str, Any] = {"__name__": "hotpot_evaluate_v1"}  # as an import, so that its last lines do nothing
-    exec(compile(file.read_bytes(), str(file), "exec"), official)
+    official = run_path(str(file), run_name=file.stem)  # as an import, so that its last lines do nothing
     found = []
     for prediction, answer in cases:
         theirs = (float(official["exact_match_score"](prediction, answer)), official["f1_score"](prediction, answer)[0])

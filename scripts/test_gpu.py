@@ -66,11 +66,12 @@ for name in %r:
         found[name] = version(name)
     except PackageNotFoundError:
         found[name] = "not installed"
-import torch
-found["CUDA"] = torch.version.cuda or "none"
-if torch.cuda.is_available():
-    card = torch.cuda.get_device_properties(0)
-    found["GPU"] = f"{card.name}, {card.total_memory / 2**30:.0f} GiB, compute capability {card.major}.{card.minor}"
+if find_spec("torch") is not None:
+    import torch
+    found["CUDA"] = torch.version.cuda or "none"
+    if torch.cuda.is_available():
+        card = torch.cuda.get_device_properties(0)
+        found["GPU"] = f"{card.name}, {card.total_memory / 2**30:.0f} GiB, compute capability {card.major}.{card.minor}"
 print(json.dumps(found))
 """
 _KEPT = 60
@@ -116,17 +117,8 @@ def _shown(result: Result) -> list[str]:
     return shown if result.outcome == "passed" else [*shown, "", "Its last lines:", "", *ending]
 
 
-def seen_gpu() -> bool:
-    """Whether torch is there and sees a CUDA device."""
-    with suppress(ImportError):
-        import torch
-
-        return torch.cuda.is_available()
-    return False
-
-
 def facts(environment: Mapping[str, str]) -> dict[str, str]:
-    """Of the processes that the parts run in."""
+    """Of the processes that the parts run in; `GPU` is missing where torch sees none."""
     asked = [sys.executable, "-c", _ASK % (PACKAGES,)]
     done = subprocess.run(asked, env=dict(environment), capture_output=True, text=True, check=True)
     own = {"Python": platform.python_version(), "cores": str(len(os.sched_getaffinity(0)))}
@@ -167,24 +159,16 @@ def pack(folder: Path, root: Path) -> str:
     Raises:
         SystemExit: pip failed, or they are larger than can be carried.
     """
-    known = pins(root)
-    wanted = [f"{name}=={known[name]}" for name in CARRIED]
     machines = [word for tag in TAGS for word in ("--platform", f"{tag}_x86_64")]
     command = ["download", "--quiet", "--no-deps", "--only-binary=:all:", "--python-version", PYTHON, *machines]
-    done = subprocess.run([sys.executable, "-m", "pip", *command, "--dest", str(folder), *wanted], check=False)
+    command += ["--constraint", str(root / "constraints.txt")]
+    done = subprocess.run([sys.executable, "-m", "pip", *command, "--dest", str(folder), *CARRIED], check=False)
     if done.returncode:
         raise SystemExit("pip could not download every wheel; see what it says above")
     size = sum(wheel.stat().st_size for wheel in folder.glob("*.whl")) / 2**20
     if size > MOST:
         raise SystemExit(f"the wheels in {folder} take {size:.0f} MiB, more than {MOST}; begin with an empty folder")
     return f"{len(list(folder.glob('*.whl')))} wheels for {PLATFORMS} in {folder}, {size:.1f} MiB"
-
-
-def pins(root: Path) -> dict[str, str]:
-    """The version of every package of constraints.txt, by its name in lower case."""
-    lines = (root / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    found = (re.match(r"([\w.-]+)==(\S+)", line) for line in lines)
-    return {re.sub(r"[-_.]+", "-", one[1]).lower(): one[2] for one in found if one is not None}
 
 
 @dataclass(frozen=True)
@@ -298,15 +282,15 @@ def main() -> int:
     if options.pack is not None:
         print(pack(options.pack, ROOT))
         return 0
-    if options.device == "cuda" and not seen_gpu():
-        otherwise = "use a machine with a GPU, or see with --device cpu --tiny that the parts run"
-        print(f"torch sees no CUDA device, so that nothing was run; {otherwise}", file=sys.stderr)
-        return 2
-    options.out.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + 60 * options.minutes
     with tempfile.TemporaryDirectory(prefix="test-gpu-") as home:
         environment = make_site(Path(home) / "site", ROOT, options.wheels)
         described = facts(environment)
+        if options.device == "cuda" and "GPU" not in described:
+            otherwise = "use a machine with a GPU, or see with --device cpu --tiny that the parts run"
+            print(f"torch sees no CUDA device, so that nothing was run; {otherwise}", file=sys.stderr)
+            return 2
+        options.out.mkdir(parents=True, exist_ok=True)
         plan = Plan(ROOT, Path(home), options.device, options.tiny, environment)
         chosen = options.parts.split(",")
         for name in [part for part in PARTS if part in chosen]:
