@@ -111,11 +111,12 @@ def afresh(work: Callable[..., dict[str, Any]], *given: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def serving(*command: str | Path) -> Iterator[tuple[int, str]]:
+def serving(*command: str | Path, **how: Any) -> Iterator[tuple[int, str]]:
     """A command of agent-r1 that serves for as long as the context lasts: its process, and the first line that it says,
-    which has its address."""
+    which has its address; `how` are options of Popen."""
     words = [sys.executable, "-m", "agent_r1_cli", *map(str, command)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, env={**os.environ, **CALM}, text=True) as process:
+    environment = {**os.environ, **CALM}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment, text=True, **how) as process:
         assert process.stdout is not None
         try:
             if not (line := process.stdout.readline().strip()):

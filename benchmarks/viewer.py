@@ -18,6 +18,7 @@ import json
 import random
 import shutil
 import statistics
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -129,7 +130,7 @@ class Viewer:
 @contextmanager
 def viewing(run: Path) -> Iterator[Viewer]:
     """A viewer of a run, for as long as the context lasts."""
-    with report.serving("view", run, "--no-open") as told:
+    with report.serving("view", run, "--no-open", stderr=subprocess.DEVNULL) as told:
         yield Viewer(*told)
 
 

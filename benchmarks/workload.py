@@ -175,7 +175,7 @@ def products(policy: Policy, groups: list[Group], most: int = 10**9) -> tuple[in
     """The tokens that an update computes in micro-batches of at most `most`, those that a group shares once, and the
     operations of a forward pass's products: with the layers' weights for each token, with the head's for each action's.
     """
-    batch, head = Batch.from_groups(groups), policy.head.linear.weight.numel()
+    batch, head = Batch.from_groups(groups), policy.head.linear.get_parameter("weight").numel()
     tokens = sum(len(packed.tree.ids) for packed in micro_batches(batch, range(batch.size), most))
     layers = sum(one.numel() for name, one in policy.weights().items() if ".layers." in name and one.dim() == 2)
     return tokens, 2.0 * (layers * tokens + head * int(batch.action_mask.sum()))

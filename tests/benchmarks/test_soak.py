@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,16 +9,10 @@ import pytest
 NAMES = ("harbor", "judge", "judge_comparison", "mcp/per_episode", "textarena/TicTacToe")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _importable() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
-        yield
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_episodes_leave_nothing_behind(name: str) -> None:
+def test_episodes_leave_nothing_behind(name: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(root / "benchmarks"))
     from soak import play
     from soak_worlds import WORLDS
 
