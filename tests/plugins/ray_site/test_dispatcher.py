@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -23,16 +23,16 @@ ENDED = WorkerLost("its process has ended")
 
 
 class Crew:
-    """Makes workers and remembers them; `shape` changes one before it starts."""
+    """Makes workers and remembers them; `own` has by number how one differs from a sound worker, `others` the rest."""
 
-    def __init__(self, shape: Callable[[FakeWorker], None] = lambda worker: None) -> None:
+    def __init__(self, own: Mapping[int, Mapping[str, Any]] | None = None, **others: Any) -> None:
         self.workers: list[FakeWorker] = []
         self.notes: list[str] = []
-        self._shape = shape
+        self._own, self._others = own or {}, others
 
     def make(self, number: int) -> FakeWorker:
         worker = FakeWorker(number, f"worker {len(self.workers)}")
-        self._shape(worker)
+        vars(worker).update(self._own.get(len(self.workers), self._others))
         self.workers.append(worker)
         return worker
 
@@ -87,7 +87,7 @@ async def test_workers_share_the_episodes_by_task_and_get_no_more_at_once_than_t
         with pytest.raises(EngineError, match="version 5, but the workers serve 4"):
             await dispatcher.play(plans(1), lambda plan, trajectory: None, version=5)
     gate = asyncio.Event()
-    crew = Crew(lambda worker: setattr(worker, "gate", gate))
+    crew = Crew(gate=gate)
     async with crew.dispatcher(2, capacity=6) as dispatcher:
         playing = asyncio.create_task(played(dispatcher, plans(20)))
         for _ in range(20):
@@ -100,15 +100,12 @@ async def test_workers_share_the_episodes_by_task_and_get_no_more_at_once_than_t
 async def test_a_lost_worker_is_replaced_and_only_its_unfinished_episodes_are_played_again() -> None:
     seen: Counter[str] = Counter()
 
-    def die_once(worker: FakeWorker) -> None:
-        def happens(plan: EpisodePlan) -> None:
-            seen[plan.key] += 1
-            if worker.name == "worker 1" and plan.sample == 1:
-                raise ENDED
+    def dies_of_it(plan: EpisodePlan) -> None:
+        seen[plan.key] += 1
+        if plan.sample == 1:
+            raise ENDED
 
-        worker.happens = happens
-
-    crew = Crew(die_once)
+    crew = Crew({1: {"happens": dies_of_it}}, happens=lambda plan: seen.update([plan.key]))
     async with crew.dispatcher(2) as dispatcher:
         await dispatcher.load_weights({}, 7)
         await dispatcher.load_weights({}, 8)
@@ -128,24 +125,19 @@ async def test_a_worker_that_is_lost_while_it_starts_or_does_not_answer_is_repla
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The first one of a seat and a replacement; where there is no room, nobody waits for it three times."""
-
-    def die(worker: FakeWorker) -> None:
-        if worker.name in ("worker 0", "worker 2", "worker 3"):
-            worker.fails_to_start = ENDED
-        worker.happens = raises(ENDED, lambda plan: worker.name == "worker 1")
-
-    crew = Crew(die)
+    dies = {"fails_to_start": ENDED}
+    crew = Crew({0: dies, 1: {"happens": raises(ENDED)}, 2: dies, 3: dies})
     async with crew.dispatcher(1) as dispatcher:
         assert crew.workers[0].killed
         await played(dispatcher, plans(2))
         assert len(crew.workers) == 5
     for error, attempts in ((ENDED, STARTS), (NoRoom("there is no room"), 1)):
-        crew = Crew(lambda worker, error=error: setattr(worker, "fails_to_start", error))
+        crew = Crew(fails_to_start=error)
         with pytest.raises(EngineError, match=f"worker {attempts - 1} ended while it started: "):
             await crew.dispatcher(1).__aenter__()
         assert len(crew.workers) == attempts
     monkeypatch.setattr(module, "SILENCE", 0.05)
-    crew = Crew(lambda worker: setattr(worker, "silent", worker.name == "worker 0"))
+    crew = Crew({0: {"silent": True}})
     async with crew.dispatcher(2) as dispatcher:
         finished = await played(dispatcher, plans(4))
         assert "worker 0 under None" not in {one.reason for one in finished.values()}
@@ -155,16 +147,10 @@ async def test_a_worker_that_is_lost_while_it_starts_or_does_not_answer_is_repla
 
 async def test_where_the_weights_are_gone_the_rollout_ends_as_if_the_learner_was_lost() -> None:
     """The other workers, which have them, do not matter: the run goes on from its checkpoint with new weights."""
-
-    def shape(worker: FakeWorker) -> None:
-        if worker.name == "worker 0":
-            worker.happens = raises(ENDED)
-        elif worker.name == "worker 1":
-            worker.gate = asyncio.Event()  # which nobody sets
-        else:
-            worker.fails_to_load = LearnerLost("the machine that held the weights is gone")
-
-    async with Crew(shape).dispatcher(2) as dispatcher:
+    gone = LearnerLost("the machine that held the weights is gone")
+    waits = {"gate": asyncio.Event()}  # which nobody sets
+    crew = Crew({0: {"happens": raises(ENDED)}, 1: waits}, fails_to_load=gone)
+    async with crew.dispatcher(2) as dispatcher:
         await dispatcher.load_weights({}, 1)
         for _ in range(2):
             with pytest.raises(LearnerLost, match="that held the weights is gone"):
@@ -173,7 +159,7 @@ async def test_where_the_weights_are_gone_the_rollout_ends_as_if_the_learner_was
 
 async def test_an_episode_under_which_worker_after_worker_is_lost_has_failed() -> None:
     dies_of_it = raises(ENDED, lambda plan: plan.task.id == "t2" and plan.sample == 0)
-    async with Crew(lambda worker: setattr(worker, "happens", dies_of_it)).dispatcher(2, capacity=2) as dispatcher:
+    async with Crew(happens=dies_of_it).dispatcher(2, capacity=2) as dispatcher:
         finished = await played(dispatcher, plans(6))
         failed = {index for index, one in finished.items() if one.status is EndStatus.FAILED}
         assert {4} <= failed <= {4, 5}, "only what shared its workers may fail with it"
@@ -184,7 +170,7 @@ async def test_an_episode_under_which_worker_after_worker_is_lost_has_failed() -
 async def test_an_error_without_remedy_ends_the_rollout_and_stops_the_other_jobs() -> None:
     broken = [True]
     breaks = raises(ConfigError("the template refuses"), lambda plan: plan.task.id == "t0" and bool(broken))
-    crew = Crew(lambda worker: setattr(worker, "happens", breaks))
+    crew = Crew(happens=breaks)
     async with crew.dispatcher(2) as dispatcher:
         with pytest.raises(ConfigError, match="refuses"):
             await dispatcher.play(plans(30), lambda plan, trajectory: None)
@@ -194,13 +180,8 @@ async def test_an_error_without_remedy_ends_the_rollout_and_stops_the_other_jobs
 
 
 async def test_a_run_says_why_it_cannot_go_on_without_workers() -> None:
-    def one_chance(worker: FakeWorker) -> None:
-        if worker.name == "worker 0":
-            worker.happens = raises(ENDED)
-        else:
-            worker.fails_to_start = NoRoom("the cluster has no room for it")
-
-    async with Crew(one_chance).dispatcher(1) as dispatcher:
+    crew = Crew({0: {"happens": raises(ENDED)}}, fails_to_start=NoRoom("the cluster has no room for it"))
+    async with crew.dispatcher(1) as dispatcher:
         for sentence in ("last rollout worker is lost .* has no room for it; mend that and resume", "worker is lost"):
             with pytest.raises(EngineError, match=sentence):
                 await dispatcher.play(plans(1), lambda plan, trajectory: None)
@@ -215,13 +196,7 @@ async def test_in_deterministic_mode_the_order_of_the_tasks_alone_decides_who_pl
 
 
 async def test_a_replacement_that_cannot_take_the_weights_is_one_loss_and_no_cycle() -> None:
-    def shape(worker: FakeWorker) -> None:
-        if worker.name == "worker 0":
-            worker.happens = raises(ENDED)
-        if worker.name == "worker 2":
-            worker.fails_to_load = RuntimeError("out of memory")
-
-    crew = Crew(shape)
+    crew = Crew({0: {"happens": raises(ENDED)}, 2: {"fails_to_load": RuntimeError("out of memory")}})
     async with crew.dispatcher(2) as dispatcher:
         await dispatcher.load_weights({}, 1)
         await played(dispatcher, plans(6), version=1)
@@ -236,12 +211,7 @@ async def test_a_replacement_that_cannot_take_the_weights_is_one_loss_and_no_cyc
 async def test_a_replacement_rests_while_the_others_do() -> None:
     """It starts meanwhile, or it was just being given the weights of before."""
     loading = asyncio.Event()
-
-    def shape(worker: FakeWorker) -> None:
-        if worker.name == "worker 3":
-            worker.weights = loading
-
-    crew = Crew(shape)
+    crew = Crew({3: {"weights": loading}})
     async with crew.dispatcher(2) as dispatcher:
         await dispatcher.load_weights({}, 1)
         await dispatcher.rest()
