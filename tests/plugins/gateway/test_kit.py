@@ -6,17 +6,16 @@ import asyncio
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from agent_r1_gateway import reporting, server
 from agent_r1_gateway.history import History, Place
 from agent_r1_gateway.line import Asked, Line
 from agent_r1_gateway_kit.exact import EncodedAgain, NotExact, Report
+from served import served
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -24,13 +23,8 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Where our gateway reports, in a thread, so that faults can be planted."""
-    serving = uvicorn.Server(uvicorn.Config(reporting.app(), port=0, log_level="warning", lifespan="off"))
-    bound = serving.config.bind_socket()
-    thread = threading.Thread(target=serving.run, kwargs={"sockets": [bound]}, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{bound.getsockname()[1]}"
-    serving.should_exit = True
-    thread.join(30)
+    with served(reporting.app()) as address:
+        yield address
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import sys
 import textwrap
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from math import nan
 from pathlib import Path
@@ -321,6 +321,15 @@ def test_a_model_that_is_elsewhere_is_asked_there():
     assert len(outside.turns) == 1
 
 
+@contextmanager
+def elsewhere(handler):
+    """The address of another server."""
+    with HTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
 class Busy(BaseHTTPRequestHandler):
     def do_POST(self):
         self.send_response(429)
@@ -330,11 +339,9 @@ class Busy(BaseHTTPRequestHandler):
 
 def test_whoever_asks_other_models_alone_hears_that_the_policy_was_not_asked(monkeypatch):
     monkeypatch.setenv("KEY_OF_THE_JUDGE", "key")
-    with HTTPServer(("127.0.0.1", 0), Busy) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        options = {"models": {"*": f"http://127.0.0.1:{server.server_port}"}, "models_key": "KEY_OF_THE_JUDGE"}
+    with elsewhere(Busy) as address:
+        options = {"models": {"*": address}, "models_key": "KEY_OF_THE_JUDGE"}
         trajectory = play_one(lambda client, episode: [client.post([user("Hi")])].clear(), **options)
-        server.shutdown()
     assert trajectory.reason.startswith(
         "the program ended before it asked the policy: 1 of its requests went to other models"
     )
@@ -352,36 +359,23 @@ class Half(BaseHTTPRequestHandler):
         self.wfile.write(b"{")
 
 
-def test_an_answer_that_breaks_off_elsewhere_breaks_off_here_without_a_traceback(caplog):
-    broken = []
-
-    def asks(client, episode):
-        try:
-            client.post([user("Hi")], model="judge").json()
-        except httpx2.HTTPError as error:
-            broken.append(error)
-        client.ask([user("Hi")])
-
-    with HTTPServer(("127.0.0.1", 0), Half) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        play_one(asks, models={"judge": f"http://127.0.0.1:{server.server_port}"})
-        server.shutdown()
-    assert len(broken) == 1
-    assert not any(record.exc_info for record in caplog.records)
-
-
-def test_another_server_says_itself_when_to_ask_again():
+@pytest.mark.parametrize(("handler", "retry_after"), [(Half, None), (Busy, "7")])
+def test_an_answer_that_breaks_off_elsewhere_breaks_off_here_and_a_busy_server_says_when_to_ask(
+    caplog, handler, retry_after
+):
     told = []
 
     def asks(client, episode):
-        told.append(client.post([user("Hi")], model="judge").headers["retry-after"])
+        try:
+            told.append(client.post([user("Hi")], model="judge").headers["retry-after"])
+        except httpx2.HTTPError:
+            told.append(None)
         client.ask([user("Hi")])
 
-    with HTTPServer(("127.0.0.1", 0), Busy) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        play_one(asks, models={"judge": f"http://127.0.0.1:{server.server_port}"})
-        server.shutdown()
-    assert told == ["7"]
+    with elsewhere(handler) as address:
+        play_one(asks, models={"judge": address})
+    assert told == [retry_after]
+    assert not any(record.exc_info for record in caplog.records), "no traceback"
 
 
 def test_budgets_of_requests_and_of_the_episode_hold_and_the_program_is_told(caplog):
@@ -755,11 +749,17 @@ def test_a_function_that_asks_for_nothing_is_named_with_its_bound():
     )
 
 
+def spoken(action, form=None, thinking="separate", takes=(), **fields):
+    """The reply to a request with a tool that takes so many texts; an action has its own text, or tokens."""
+    function = {"name": "look", "parameters": {"properties": {name: {"type": "string"} for name in takes}}}
+    tools = ({"type": "function", "function": function},) if takes else ()
+    request = ChatRequest("policy", (ChatMessage("user", "Hi"),), tools, **fields)
+    return reply_of(action, request, form, "".join, thinking)
+
+
 def test_a_format_learns_the_tools_of_each_request():
-    properties = {"who": {"type": "string"}}
-    tool = {"type": "function", "function": {"name": "look", "parameters": {"properties": properties}}}
-    request, form = ChatRequest("policy", (ChatMessage("user", "Hi"),), (tool,)), SearchTags()
-    reply = reply_of(Action("<search>Karimo</search>"), request, form, str, "separate")
+    form = SearchTags()
+    reply = spoken(Action("<search>Karimo</search>"), form, takes=["who"])
     assert [(call.name, call.arguments) for call in reply.calls] == [("look", {"who": "Karimo"})]
     assert form.parse("<search>it</search>").calls[0].name == "search", "requests share the format itself"
 
@@ -773,16 +773,14 @@ def test_a_format_learns_the_tools_of_each_request():
     ],
 )
 def test_a_program_reads_nothing_from_its_stop_string_on(stop, read):
-    request = ChatRequest("policy", (ChatMessage("user", "Hi"),), stop=stop)
-    reply = reply_of(Action("<think>Thought</think>Hello.\n\nObserve"), request, None, str, "separate")
+    reply = spoken(Action("<think>Thought</think>Hello.\n\nObserve"), stop=stop)
     assert (reply.thinking, reply.text, reply.stopped_by) == read
-    behind = Action("Thought</think>Hello.\n\nObserve", opened="<think>\n")
-    reply = reply_of(behind, request, None, str, "separate")
+    reply = spoken(Action("Thought</think>Hello.\n\nObserve", opened="<think>\n"), stop=stop)
     assert (reply.thinking, reply.text, reply.stopped_by) == read, "the template opened the thought"
 
 
 OSS = "<|channel|>analysis<|message|>I  look.<|end|>"
-NOTES = '<tool_call>{"name": "note", "arguments": {"text": "%s"}}</tool_call>'
+NOTES = '<tool_call>{"name": "look", "arguments": {"text": "%s"}}</tool_call>'
 
 
 @pytest.mark.parametrize(
@@ -799,11 +797,8 @@ NOTES = '<tool_call>{"name": "note", "arguments": {"text": "%s"}}</tool_call>'
     ],
 )
 def test_every_thought_reaches_the_program_once_and_arguments_to_the_letter(said, thought, text, noted):
-    takes = {"name": "note", "parameters": {"properties": {"text": {"type": "string"}}}}
-    request = ChatRequest("policy", (ChatMessage("user", "Hi"),), ({"type": "function", "function": takes},))
-    apart = reply_of(Action(said), request, Hermes(), str, "separate")
+    apart, kept = (spoken(Action(said), Hermes(), thinking, ["text"]) for thinking in ("separate", "text"))
     assert (apart.thinking, apart.text) == (thought, text)
-    kept = reply_of(Action(said), request, Hermes(), str, "text")
     blocks = "".join(f"<think>{one}</think>" for one in thought.split("\n\n") if one)
     plain = said.startswith("I see.") and not noted
     assert (kept.thinking, kept.text) == ("", said if plain else f"{blocks}{text}")
@@ -820,17 +815,19 @@ def test_what_was_not_sampled_has_no_logprobs():
     ] == [False, True]
 
 
-@pytest.mark.parametrize(("text", "tokens"), [("<think>I look.</think>Yes.", 6), ("<think>I", 2), ("Yes.", 0)])
-def test_tokens_of_the_reasoning_are_counted(text, tokens):
-    ids = ["<think>", "I", " ", "look", ".", "</think>", "Yes", "."] if "look" in text else [text[:7], text[7:]]
-    request = ChatRequest("policy", (ChatMessage("user", "Hi"),))
-    reply = reply_of(Action(text, tuple(ids)), request, None, "".join, "separate")
-    assert (reply.completion_tokens, reply.thinking_tokens) == (len(ids), tokens)
+ANALYSIS = ("<|channel|>", "analysis", "<|message|>", "I  look.", "<|end|>")
 
 
-def test_tokens_of_an_analysis_are_reasoning():
-    ids = ("<|channel|>", "analysis", "<|message|>", "I  look.", "<|end|>", "<|start|>assistant", "<|channel|>final")
-    ids += ("<|message|>Paris",)
-    request = ChatRequest("policy", (ChatMessage("user", "Hi"),))
-    reply = reply_of(Action("".join(ids), ids), request, None, "".join, "separate")
-    assert (reply.text, reply.thinking_tokens) == ("Paris", 5)
+@pytest.mark.parametrize(
+    ("thought", "said"),
+    [
+        (("<think>", "I", " ", "look", ".", "</think>"), ("Yes", ".")),
+        (("<think>", "I"), ()),
+        ((), ("Yes.", "")),
+        (ANALYSIS, ("<|start|>assistant", "<|channel|>final", "<|message|>Paris")),
+    ],
+)
+def test_tokens_of_the_reasoning_are_counted(thought, said):
+    ids = thought + said
+    reply = spoken(Action("".join(ids), ids))
+    assert (reply.completion_tokens, reply.thinking_tokens) == (len(ids), len(thought))

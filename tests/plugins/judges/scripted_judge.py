@@ -7,8 +7,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from anyio import CapacityLimiter, to_thread
+from served import served
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 Reply = str | tuple[int, str] | bytes
 
@@ -58,35 +64,14 @@ class ScriptedJudge:
 
     @contextmanager
     def served(self) -> Iterator[ScriptedJudge]:
-        script = self
+        """Answers meanwhile, as many at once as ask."""
+        limiter = CapacityLimiter(1000)
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+        async def complete(asked: Request) -> Response:
+            given = await asked.json(), asked.headers.get("authorization")
+            status, body = await to_thread.run_sync(self.answer, *given, limiter=limiter)
+            return Response(body, status, {} if status == 200 else self.headers)
 
-            def do_POST(self) -> None:
-                content = self.rfile.read(int(self.headers["content-length"]))
-                status, body = script.answer(json.loads(content), self.headers.get("authorization"))
-                self.send_response(status)
-                for name, value in ({} if status == 200 else script.headers).items():
-                    self.send_header(name, value)
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *given: object) -> None:
-                """Say nothing."""
-
-        class Server(ThreadingHTTPServer):
-            request_queue_size = 128
-
-            def handle_error(self, *given: object) -> None:
-                """Say nothing of clients that left."""
-
-        server = Server(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{server.server_port}/v1"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        yield self
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        with served(Starlette(routes=[Route("/v1/{rest:path}", complete, methods=["POST"])])) as address:
+            self.address = f"{address}/v1"
+            yield self

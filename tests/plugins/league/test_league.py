@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 from agent_r1_league.league_command import league
-from typer.testing import CliRunner
 
-from agent_r1_cli.main import build_app
 from agent_r1_core.testing import CommandContract
 
 
@@ -46,14 +44,16 @@ def register_algorithms():
 
 
 @pytest.fixture
-def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+def invoke(
+    agent_r1: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., dict[str, Any]]:
     """Runs the command in an empty folder, and gives its JSON."""
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(PLUGIN)
 
     def run(*arguments: str) -> dict[str, Any]:
         fixed = ["league", "--seeds", "2", "--share", "0.2", "--dir", "out", "-p", "mine.py", "--json"]
-        result = CliRunner().invoke(build_app(), [*fixed, *arguments])
+        result = agent_r1(*fixed, *arguments)
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)
 

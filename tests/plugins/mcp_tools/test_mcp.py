@@ -8,12 +8,12 @@ import select
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar
 
+import psutil
 import pytest
 from agent_r1_mcp.server import Server
 from agent_r1_mcp.toolset import McpToolset
@@ -40,18 +40,6 @@ class TestMcp(ToolContract):
 
 
 opened = partial(conftest.opened, McpToolset)
-
-
-def children() -> set[int]:
-    found: set[int] = set()
-    for task in Path("/proc/self/task").iterdir():
-        with suppress(OSError):  # a thread that has just ended
-            found |= {int(pid) for pid in (task / "children").read_text().split()}
-    return found
-
-
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 @pytest.mark.slow
@@ -139,19 +127,20 @@ async def test_a_server_that_answers_another_call_is_kept_although_its_list_come
 
 
 async def test_each_episode_has_a_process_of_its_own_and_leaves_nothing() -> None:
+    this = psutil.Process()
     async with opened(command=PLAIN, per_episode=True) as call:
-        before, files = children(), descriptors()
+        before, files = {*this.children()}, this.num_fds()
         for _ in range(int(os.environ.get("AGENT_R1_MCP_ROUNDS", "1"))):
             names = [f"episode {index}" for index in range(16)]
             for count in (1, 2):
                 said = await asyncio.gather(*(call("count", name, word=name) for name in names))
                 assert [result.text for result in said] == [f"{name} {count}" for name in names]
-            assert len(children() - before) == 16
+            assert len({*this.children()} - before) == 16
             await asyncio.gather(*(call.runner.release("count", conftest.tool_context(name)) for name in names))
-            assert children() <= before
-            assert descriptors() < files + 16, "not even one for each episode"
+            assert {*this.children()} <= before
+            assert this.num_fds() < files + 16, "not even one for each episode"
         await call("say", word="last")
-    assert children() <= before
+    assert {*this.children()} <= before
 
 
 async def test_a_server_that_refuses_lives_on_and_what_it_has_started_ends_with_it() -> None:

@@ -17,9 +17,7 @@ from typing import Any
 
 import pytest
 from agent_r1_paper.reproduce_command import reproduce
-from typer.testing import CliRunner
 
-from agent_r1_cli.main import build_app
 from agent_r1_core.errors import RunError
 from agent_r1_core.runs.lock import RunLock
 from agent_r1_core.runs.run import Run
@@ -216,11 +214,11 @@ def test_a_mistake_is_one_sentence_and_leaves_nothing_behind(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_tab_key_completes_tables_scales_and_rows() -> None:
+def test_the_tab_key_completes_tables_scales_and_rows(agent_r1: Invoke) -> None:
     for words, offered in {
         "agent-r1 reproduce tab": ["table3", "table4"],
         "agent-r1 reproduce table3 --scale p": ["paper"],
         "agent-r1 reproduce table3 --row grpo": ["grpo", "grpo-no_loss_mask"],
     }.items():
         keys = {"_AGENT_R1_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-        assert CliRunner().invoke(build_app(), [], prog_name="agent-r1", env=keys).stdout.split() == offered
+        assert agent_r1(prog_name="agent-r1", env=keys).stdout.split() == offered

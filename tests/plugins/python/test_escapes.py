@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from agent_r1_python.python_tool import Python
 
@@ -135,19 +136,13 @@ sys.stdin.read()
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"runs\n"
-        family = descendants(process.pid)
+        family = [one.pid for one in psutil.Process(process.pid).children(recursive=True)]
         assert len(family) >= 2
         process.kill()
     deadline = time.monotonic() + 60
     while alive(family) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not alive(family)
-
-
-def descendants(process: int) -> list[int]:
-    told = [(task / "children").read_text() for task in Path(f"/proc/{process}/task").iterdir()]
-    children = [int(one) for text in told for one in text.split()]
-    return [*children, *(one for child in children for one in descendants(child))]
 
 
 def alive(processes: list[int]) -> list[int]:

@@ -1,9 +1,13 @@
-"""Asks the viewer over HTTP in this process, and looks at what its folders hold."""
+"""Asks the viewer over HTTP in this process, or in one of its own, and looks at what its folders hold."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,6 +16,7 @@ from agent_r1_viewer.answers import Answers
 from agent_r1_viewer.app import build
 from agent_r1_viewer.live import Live
 from agent_r1_viewer.remarks import Remarks
+from served import free_port
 from starlette.testclient import TestClient
 
 from agent_r1_core.runs.reading.found_runs import FoundRuns
@@ -33,6 +38,25 @@ def told(asked: TestClient, *parts: object, **query: object) -> Any:
     path = "/".join(quote(str(part), safe="") for part in parts)
     response = asked.get(f"/api/{path}", params={key.rstrip("_"): str(value) for key, value in query.items()})
     return response.json() | ({} if response.status_code == 200 else {"status": response.status_code})
+
+
+@contextmanager
+def shown(folder: Path) -> Iterator[str]:
+    """The address at which `agent-r1 view` shows a folder, with its token."""
+    main = [sys.executable, "-c", "from agent_r1_cli.main import main; main()"]
+    call = [*main, "view", str(folder), "--no-open", "--port", str(free_port())]
+    child = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert child.stdout is not None
+        said = ""
+        while (found := re.search(r"http://127\.0\.0\.1:\d+/\?token=[\w-]+", said)) is None:
+            line = child.stdout.readline()
+            assert line, f"agent-r1 view gave no address: {said}"
+            said += line
+        yield found[0]
+    finally:
+        child.terminate()
+        child.communicate()
 
 
 def tree(folder: Path) -> dict[str, tuple[int, int, bytes]]:

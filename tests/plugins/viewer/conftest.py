@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import shutil
-import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from asking import shown
 from recorded_run import record
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -31,7 +28,6 @@ RECORDED = {
     "summary": ("default", ["context={name: summary, max_tokens: 120}"]),
 }
 """Runs of the bundled model by name: recipe and further keys; episodes of `summary` have several segments."""
-Serve = Callable[[Path], AbstractContextManager[str]]
 
 
 @pytest.fixture(scope="session")
@@ -64,47 +60,17 @@ def copied(home: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(home / "small", tmp_path / "runs" / "small"))
 
 
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """The address at which `agent-r1 view` shows a folder, with its token."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    main = [sys.executable, "-c", "from agent_r1_cli.main import main; main()"]
-    call = [*main, "view", str(folder), "--no-open", "--port", port]
-    child = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
-        assert child.stdout is not None
-        said = []
-        for line in child.stdout:
-            said.append(line)
-            if found := re.search(r"http://127\.0\.0\.1:\d+/\?token=[\w-]+", line):
-                yield found[0]
-                break
-        else:
-            pytest.fail(f"agent-r1 view gave no address: {''.join(said)}")
-    finally:
-        child.terminate()
-        child.communicate()
-
-
-@pytest.fixture(scope="session")
-def serve() -> Serve:
-    """`with serve(folder) as address:` for a folder that several tests share."""
-    return served
-
-
 @pytest.fixture
 def show() -> Iterator[Callable[[Path], str]]:
     """`show(folder)` serves a folder of the test's own until the test ends, and returns the address."""
     with ExitStack() as stack:
-        yield lambda folder: stack.enter_context(served(folder))
+        yield lambda folder: stack.enter_context(shown(folder))
 
 
 @pytest.fixture(scope="session")
 def viewer(recorded: Path) -> Iterator[str]:
     """The address at which the recorded runs are shown."""
-    with served(recorded) as address:
+    with shown(recorded) as address:
         yield address
 
 

@@ -82,18 +82,13 @@ def record(folder: Path, name: str = "small", steps: int = 3) -> Path:
         run.keep_model_files(_BUNDLED)
         run.append_event(0, "started", "training begins")
         for step in range(1, steps + 1):
-            record_step(run, step)
+            episodes = step_episodes(step)
+            write_trajectories(run.trajectory_file(step), step, episodes, numbers(episodes[:6]))
+            run.append_metrics(step, {"reward/mean": step / 10, "time/step": 2.0, "update/loss": float("nan")})
         for step, score in ((0, 0.0), (steps, 0.5)):
             evaluate(run, step, score)
         run.append_event(steps, "finished", "all steps are done")
         return run.path
-
-
-def record_step(run: Run, step: int) -> None:
-    """What training writes at the end of a step."""
-    episodes = step_episodes(step)
-    write_trajectories(run.trajectory_file(step), step, episodes, numbers(episodes[:6]))
-    run.append_metrics(step, {"reward/mean": step / 10, "time/step": 2.0, "update/loss": float("nan")})
 
 
 def evaluate(run: Run, step: int, score: float) -> None:

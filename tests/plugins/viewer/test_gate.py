@@ -62,7 +62,7 @@ def test_only_the_viewers_own_page_can_change_a_remark(home: Path) -> None:
         assert told(asked, "runs", "small")["summary"]["remark"] == {"tags": [], "note": ""}
 
 
-def test_searches_that_nobody_reads_hold_little_and_end(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_searches_that_nobody_reads_hold_little_and_end(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of forty, those whose turn it is hold a part; the others begin when these have ended."""
     monkeypatch.setattr(app_module, "UNREAD", 0.05)
     answers = Answers(FoundRuns([home]))
@@ -91,10 +91,7 @@ def test_searches_that_nobody_reads_hold_little_and_end(home: Path, monkeypatch:
         await app({**about, "headers": headers}, receive, send)
         ended += 1
 
-    async def ask_many() -> None:
-        await asyncio.wait_for(asyncio.gather(*(ask() for _ in range(40))), PATIENCE)
-
-    asyncio.run(ask_many())
+    await asyncio.wait_for(asyncio.gather(*(ask() for _ in range(40))), PATIENCE)
     assert (most, held, ended) == (THREADS, 0, 40)
 
 

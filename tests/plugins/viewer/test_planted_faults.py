@@ -13,7 +13,7 @@ from planting import Runner, check_noticed, copied, plant, runner
 
 pytestmark = pytest.mark.slow
 
-TESTS = ("tests/plugins/viewer", "tests/core/runs")
+TESTS = ("tests/plugins/viewer", "tests/core/runs", "tests/warm")
 SERVER, GATE, EXPORT, VIEW, READING = (
     f"tests/plugins/viewer/test_{name}.py" for name in ("server", "gate", "export", "view", "reading")
 )

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
@@ -150,42 +150,25 @@ class RecordingPolicy(ScriptedPolicy):
         return generation
 
 
-def counted(trajectory: Trajectory, sampled: list[tuple[Request, Generation]]) -> Counter[str]:
-    """What became of the tokens that were sampled in an episode.
-
-    `trained_otherwise` are sampled tokens that are trained twice or never, and others that are trained; `encoded_again`
-    are assistant's messages that a request brought as text, and not as ids that were sampled.
-
-    Raises:
-        AssertionError: an action is not what was sampled, behind the very ids that the policy saw.
-    """
-    claimed = [[0] * len(segment.ids) for segment in trajectory.segments]
+def check_exact(trajectory: Trajectory, sampled: list[tuple[Request, Generation]]) -> None:
+    """See that each sampled token is trained once, behind the very ids that the policy saw, and nothing else is."""
+    trained: list[list[int]] = [[] for _ in trajectory.segments]
     for turn, (request, generation) in zip(trajectory.turns, sampled, strict=True):
         segment = trajectory.segments[turn.segment]
         assert tuple(segment.ids[: turn.start]) == request.ids, f"turn {turn.index}: another context than was seen"
         assert tuple(segment.ids[turn.start : turn.stop]) == generation.ids, f"turn {turn.index}: other ids"
         assert segment.logprobs[turn.start : turn.stop] == list(generation.logprobs)
-        for at in range(turn.start, turn.stop):
-            claimed[turn.segment][at] += 1
-    pairs = [
-        pair
-        for claims, segment in zip(claimed, trajectory.segments, strict=True)
-        for pair in zip(claims, segment.mask, strict=True)
-    ]
-    return Counter(
-        sampled=sum(len(generation.ids) for _, generation in sampled),
-        trained_once=pairs.count((1, 1)),
-        trained_otherwise=sum(claim != mask or claim > 1 for claim, mask in pairs),
-        encoded_again=sum(m["role"] == "assistant" for turn in trajectory.turns for m in turn.observation),
-    )
+        trained[turn.segment] += range(turn.start, turn.stop)
+    for claimed, segment in zip(trained, trajectory.segments, strict=True):
+        assert sorted(claimed) == [at for at, bit in enumerate(segment.mask) if bit], "not trained once, or too much"
 
 
-def played(script: Any, tasks: Sequence[Task], most: int = 256, **options: Any) -> tuple[RolloutResult, Counter[str]]:
-    """What a program plays, and what became of the tokens; a reply has `most` tokens, and `options` are those of the
-    environment.
+def played(client: Client, script: Any, tasks: Sequence[Task], most: int = 256, **options: Any) -> RolloutResult:
+    """What a client plays; a reply has `most` tokens, and `options` are those of the environment.
 
     Raises:
-        AssertionError: an episode failed, or an action is not what was sampled.
+        AssertionError: an episode failed, something else is trained than was sampled, or a message of the assistant was
+            encoded again, though the client does not rewrite its past.
     """
     config = ProgramEnv.Config(**options)
     policy = RecordingPolicy(script)
@@ -193,9 +176,10 @@ def played(script: Any, tasks: Sequence[Task], most: int = 256, **options: Any) 
         partial(ProgramEnv, config), policy, tasks, Hermes(), max_episodes=8, sampling=Sampling(max_new_tokens=most)
     )
     assert not result.dropped, result.dropped[0].reason
-    counts = Counter[str]()
     for trajectory in result.trajectories:
         (key,) = (key for key in policy.sampled if key.rpartition("/")[0].endswith(trajectory.id))
-        counts += counted(trajectory, policy.sampled.pop(key))
+        check_exact(trajectory, policy.sampled.pop(key))
     assert not policy.sampled, "tokens were sampled and left out"
-    return result, counts
+    turns = [turn for trajectory in result.trajectories for turn in trajectory.turns]
+    assert any(message["role"] == "assistant" for turn in turns for message in turn.observation) is client.rewrites
+    return result

@@ -11,7 +11,6 @@ import os
 import random
 import socket
 import subprocess
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,12 +31,6 @@ TASK = Task("q", 'Where was "Karimo" born?')
 NOBODY = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
 
 
-def check(counts: Counter[str], client: Client) -> None:
-    assert counts["trained_once"] == counts["sampled"] > 0
-    assert counts["trained_otherwise"] == 0
-    assert bool(counts["encoded_again"]) is client.rewrites
-
-
 @pytest.mark.parametrize("name", CLIENTS)
 def test_a_client_calls_its_tool_and_asks_nobody_else(name: str, options_of: Callable[..., dict[str, Any]]) -> None:
     client = CLIENTS[name]
@@ -45,7 +38,7 @@ def test_a_client_calls_its_tool_and_asks_nobody_else(name: str, options_of: Cal
     with socket.create_server(("127.0.0.1", 0)) as proxy:
         address = f"http://127.0.0.1:{proxy.getsockname()[1]}"
         proxies = NOBODY | dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), address)
-        result, counts = played(script, [TASK], **options_of(client, **proxies))
+        result = played(client, script, [TASK], **options_of(client, **proxies))
         proxy.setblocking(False)
         with pytest.raises(BlockingIOError):
             proxy.accept()
@@ -56,7 +49,6 @@ def test_a_client_calls_its_tool_and_asks_nobody_else(name: str, options_of: Cal
     assert any(client.found in message["content"] for message in trajectory.turns[1].observation)
     assert len(trajectory.turns) == client.requests
     assert len(trajectory.segments) == (client.requests if client.rewrites else 1)
-    check(counts, client)
 
 
 SAID = (
@@ -105,9 +97,9 @@ def test_every_sampled_token_is_trained_once_and_none_is_encoded_again(
 ) -> None:
     client = CLIENTS[name]
     tasks = [Task(f"t{number}", "Where was Karimo born?", seed=number) for number in range(1, client.episodes + 1)]
-    result, counts = played(script_for(client), tasks, 120 if client.from_npm else 256, **cheap_options_of(client))
+    most = 120 if client.from_npm else 256
+    result = played(client, script_for(client), tasks, most, **cheap_options_of(client))
     assert len(result.trajectories) == client.episodes
-    check(counts, client)
 
 
 PLUGIN = '''

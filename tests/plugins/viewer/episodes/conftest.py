@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from asking import shown
 from recorded_run import numbers
 
 from agent_r1_core.runs.trajectory_file import write_trajectories
@@ -99,9 +99,9 @@ def planted(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def planted_at(planted: Path, serve: Callable[[Path], AbstractContextManager[str]]) -> Iterator[str]:
+def planted_at(planted: Path) -> Iterator[str]:
     """The address at which it is shown."""
-    with serve(planted) as address:
+    with shown(planted) as address:
         yield address
 
 

@@ -7,12 +7,12 @@ import json
 import math
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from asking import shown
 
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
@@ -203,9 +203,7 @@ def spoil(run: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def address(
-    recorded: Path, tmp_path_factory: pytest.TempPathFactory, serve: Callable[[Path], AbstractContextManager[str]]
-) -> Iterator[str]:
+def address(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     run = tmp_path_factory.mktemp("hostile") / "hostile"
     shutil.copytree(recorded / "grpo", run, ignore=shutil.ignore_patterns("checkpoints"))
     lines = ("all work and no play\n" * (LONG // 21 + 1))[:LONG]
@@ -213,7 +211,7 @@ def address(
     episodes.append(hostile(3, HOSTILE, status=EndStatus.FAILED))
     write_trajectories(run / "trajectories/step_000003.parquet", 3, episodes)
     spoil(run)
-    with serve(run) as place:
+    with shown(run) as place:
         yield place
 
 
