@@ -141,12 +141,9 @@ def index(_tantivy: None, minilm: str, built: Any, tmp_path_factory: pytest.Temp
     return folder
 
 
-@pytest.fixture(scope="session")
-def titles() -> Callable[..., list[str]]:
-    """`titles(searcher, *queries, top_k=1)`: the titles of all that is found."""
-    return lambda searcher, *queries, top_k=1: [
-        hit.passage.title for hits in searcher.search(queries, top_k) for hit in hits
-    ]
+def titles(searcher: Any, *queries: str, top_k: int = 1) -> list[str]:
+    """Of all that is found."""
+    return [hit.passage.title for hits in searcher.search(queries, top_k) for hit in hits]
 
 
 @pytest.fixture
@@ -182,17 +179,12 @@ def corpus(write_corpus: Any, words: list[Passage]) -> Path:
     return path
 
 
-@pytest.fixture
-def killed() -> Callable[..., None]:
-    """Builds in a process that is killed when such a share is done, or when all is done but the name."""
-
-    def build(corpus: Path, label: str, moment: float, backend: str = "tantivy", model: str = "") -> None:
-        command = [sys.executable, str(KILLED), str(corpus), label, str(moment), backend, model]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        assert done.returncode == -signal.SIGKILL, done.stderr
-
-    return build
+def killed(corpus: Path, label: str, moment: float, backend: str = "tantivy", model: str = "") -> None:
+    """Build in a process that is killed when such a share is done, or when all is done but the name."""
+    command = [sys.executable, str(KILLED), str(corpus), label, str(moment), backend, model]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
 
 
 @pytest.fixture

@@ -21,6 +21,8 @@ from agent_r1_wiki_search.tantivy_part import TantivyPart
 
 from agent_r1_core import ConfigError, Passage, TaskError
 
+from .conftest import killed
+
 pytestmark = pytest.mark.usefixtures("_tantivy")
 
 
@@ -45,7 +47,7 @@ def names(folder: Path) -> set[str]:
     "moments", [[("reading", 0.5)], [("indexing words", 0.9), ("indexing words", 0.98)], [("publishing", 1)]]
 )
 def test_a_killed_build_is_invisible_and_goes_on_where_it_stopped(
-    tmp_path: Path, write_corpus: Any, killed: Any, monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, float]]
+    tmp_path: Path, write_corpus: Any, monkeypatch: pytest.MonkeyPatch, moments: list[tuple[str, float]]
 ) -> None:
     towns = numbered(5000)
     corpus = write_corpus(towns)
@@ -135,7 +137,7 @@ def test_repeated_passages_are_left_out_and_counted(write_corpus: Any, monkeypat
     assert (manifest.passages, manifest.repeated, manifest.hash) == (6, 4, corpus_hash(towns))
 
 
-def test_another_build_with_other_options_is_not_continued(write_corpus: Any, killed: Any) -> None:
+def test_another_build_with_other_options_is_not_continued(write_corpus: Any) -> None:
     corpus = write_corpus(numbered(3000))
     killed(corpus, "indexing words", 0.5)
     with pytest.raises(ConfigError, match=r"has other options .stemmer False, not True.; give the same ones"):

@@ -26,6 +26,8 @@ from agent_r1_wiki_search.vectors import Kind
 from agent_r1_core import ConfigError, Passage
 from agent_r1_core.errors import ModelError
 
+from .conftest import killed, titles
+
 pytestmark = pytest.mark.slow
 
 
@@ -34,7 +36,7 @@ def dense(minilm: str, built: Any, tmp_path_factory: pytest.TempPathFactory) -> 
     return built(tmp_path_factory.mktemp("dense") / "index", backend="dense", model=minilm)
 
 
-def test_meaning_is_found_without_a_common_word_in_threads(dense: Path, minilm: str, places: Any, titles: Any) -> None:
+def test_meaning_is_found_without_a_common_word_in_threads(dense: Path, minilm: str, places: Any) -> None:
     searcher = open_folder(dense)
     assert titles(searcher, "main city of an African country", "ballroom movement") == ["Bamako", "Waltz"]
     ((first, *others),) = searcher.search(["Which town rules Norway?"], 10)
@@ -50,7 +52,7 @@ def test_meaning_is_found_without_a_common_word_in_threads(dense: Path, minilm: 
 
 @pytest.mark.usefixtures("_faiss")
 def test_the_structure_is_the_manifests_and_what_cannot_be_built_shows_early_and_leaves_nothing(
-    tmp_path: Path, minilm: str, dense: Path, built: Any, places: Any, titles: Any
+    tmp_path: Path, minilm: str, dense: Path, built: Any, places: Any
 ) -> None:
     target, queries = tmp_path / "index", [passage.text for passage in places]
     with pytest.raises(ConfigError, match="learns from more than these 3 passages; use vectors numpy"):
@@ -78,7 +80,7 @@ def test_prefixes_reach_the_encoder_and_are_the_indexs_own(tmp_path: Path, minil
     assert hit.score == pytest.approx(expected, abs=2e-3)
 
 
-def test_an_index_of_another_encoder_is_refused(tmp_path: Path, minilm: str, dense: Path, titles: Any) -> None:
+def test_an_index_of_another_encoder_is_refused(tmp_path: Path, minilm: str, dense: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
     shutil.copytree(minilm, tmp_path / "moved")
@@ -105,7 +107,7 @@ def test_no_encoder_is_one_sentence_and_a_path_is_not_looked_up(
             Encoder(name)
 
 
-def test_encoding_goes_on_after_a_kill(tmp_path: Path, minilm: str, write_corpus: Any, killed: Any) -> None:
+def test_encoding_goes_on_after_a_kill(tmp_path: Path, minilm: str, write_corpus: Any) -> None:
     towns = [Passage(f"Town {number}", f"A place, founded {number}.") for number in range(40)]
     corpus = write_corpus(towns)
     killed(corpus, "encoding", 0.4, "dense", minilm)

@@ -18,6 +18,8 @@ from agent_r1_wiki_search.vectors import FILE, Kind, Structure, open_vectors
 from agent_r1_core import ConfigError, Work
 from agent_r1_core.errors import NotOpened
 
+from .conftest import titles
+
 
 def unit(count: int, seed: int = 0) -> numpy.ndarray:
     """Vectors of length 1 around a hundred centres, as those of passages on a hundred subjects."""
@@ -142,7 +144,7 @@ def test_without_faiss_numpy_still_searches(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.usefixtures("_tantivy")
-def test_a_query_is_text_whatever_its_signs(tmp_path: Path, built: Any, words: Any, titles: Any) -> None:
+def test_a_query_is_text_whatever_its_signs(tmp_path: Path, built: Any, words: Any) -> None:
     searcher = open_folder(built(tmp_path / "index", words, backend="tantivy"), "tantivy")
     for query, title in (
         ("capital of France", "France"),
@@ -160,7 +162,7 @@ def test_a_query_is_text_whatever_its_signs(tmp_path: Path, built: Any, words: A
 
 
 @pytest.mark.usefixtures("_tantivy")
-def test_an_index_of_links_is_read_but_no_lock_is_made_through_one(tmp_path: Path, built: Any, titles: Any) -> None:
+def test_an_index_of_links_is_read_but_no_lock_is_made_through_one(tmp_path: Path, built: Any) -> None:
     blobs = built(tmp_path / "blobs", backend="tantivy")
     assert titles(open_folder(_links(tmp_path / "snapshot", blobs), "tantivy"), "Norway") == ["Oslo"]
     manifest = json.loads((blobs / MANIFEST).read_text())
