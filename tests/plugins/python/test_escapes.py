@@ -145,14 +145,9 @@ sys.stdin.read()
     assert not alive(family)
 
 
-def alive(processes: list[int]) -> list[int]:
-    def runs(process: int) -> bool:
-        try:
-            return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-        except OSError:
-            return False
-
-    return [process for process in processes if runs(process)]
+def alive(processes: list[int]) -> set[int]:
+    running = (one.pid for one in psutil.process_iter(["status"]) if one.info["status"] != psutil.STATUS_ZOMBIE)
+    return {*processes} & {*running}
 
 
 def test_without_a_sandbox_the_tool_is_refused_unless_the_recipe_says_so(caplog, monkeypatch):
