@@ -10,9 +10,11 @@ from pydantic import ValidationError
 
 from agent_r1_core.errors import ConfigError
 from agent_r1_core.plugins import Registry
+from agent_r1_core.testing import tiny_batch
 
 REGISTRY = Registry.discover()
 KL = {"kl_coef": 0.1}
+K2 = {"kl_estimator": "k2"}
 BASELINE = {"baseline": True}
 MASKS = "advantage_mask loss_mask"
 
@@ -82,3 +84,19 @@ def test_no_preset_of_grpo_sets_an_option_that_is_idle_in_it() -> None:
 def test_a_k1_loss_is_not_to_be_had(name: str, options: dict[str, Any], sentence: str) -> None:
     with pytest.raises((ValidationError, ConfigError), match=sentence):
         REGISTRY.create("algorithm", {"name": name, **KL, **options, "kl_estimator": "k1"})
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("ppo", KL | K2), ("reinforce_pp", {}), ("reinforce_pp", KL | K2), ("remax", KL | K2)],
+)
+def test_the_kl_that_is_taken_from_the_reward_is_logged_as_it_is_estimated(name: str, options: dict[str, Any]) -> None:
+    """Over the tokens of actions."""
+    batch, algorithm = tiny_batch(), REGISTRY.create("algorithm", {"name": name, **options})
+    gaps = (batch.old_logprobs - batch.reference_logprobs)[batch.action_mask]
+    logged = algorithm.advantages(batch).metrics
+    estimated = gaps**2 / 2 if "kl_estimator" in options else gaps
+    assert logged["kl_reference"] == pytest.approx(float(estimated.mean()), abs=1e-6)
+    batch.old_logprobs = None
+    unweighed = REGISTRY.create("algorithm", name).advantages(batch).metrics
+    assert unweighed.keys() == logged.keys() - {"kl_reference"}

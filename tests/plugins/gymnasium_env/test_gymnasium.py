@@ -16,12 +16,12 @@ from pydantic import ValidationError
 
 from agent_r1_core import Action, EpisodeError
 
-from .conftest import text_of
+from .conftest import answer, begun, text_of
 
 CLIFF = {"id": "CliffWalking-v1", "actions": {"up": 0, "right": 1, "down": 2, "left": 3}}
 
 
-def test_the_first_message_shows_the_state_and_a_turn_moves_and_names_it(begun, answer) -> None:
+def test_the_first_message_shows_the_state_and_a_turn_moves_and_names_it() -> None:
     text = text_of(begun(Gymnasium, **CLIFF).first)
     assert text.startswith("Actions: up, right, down, left. Write it as <answer>up</answer>.\n")
     assert text.endswith("x  C  C  C  C  C  C  C  C  C  C  T")
@@ -34,7 +34,7 @@ def test_the_first_message_shows_the_state_and_a_turn_moves_and_names_it(begun, 
     assert back.observation.state_key == env.first.state_key
 
 
-def test_several_actions_add_up_to_the_first_illegal_one_and_thinking_is_not_acting(begun, answer) -> None:
+def test_several_actions_add_up_to_the_first_illegal_one_and_thinking_is_not_acting() -> None:
     env = begun(Gymnasium, **CLIFF, actions_per_turn=4, illegal_penalty=0.5)
     assert answer(env, "up, right || right").info == {"moves": 3, "illegal": 0}
     step = answer(env, "left; fly\nleft")
@@ -49,7 +49,7 @@ def test_several_actions_add_up_to_the_first_illegal_one_and_thinking_is_not_act
 
 
 @pytest.mark.parametrize(("text", "cut", "said"), [("up", False, "no action"), ("<answer>u", True, "cut off")])
-def test_an_action_that_cannot_be_read_moves_nothing_and_is_told(begun, text: str, cut: bool, said: str) -> None:
+def test_an_action_that_cannot_be_read_moves_nothing_and_is_told(text: str, cut: bool, said: str) -> None:
     env = begun(Gymnasium, **CLIFF)
     step = env.step(Action(text, cut=cut))
     assert said in text_of(step.observation)
@@ -68,14 +68,14 @@ def test_an_action_that_cannot_be_read_moves_nothing_and_is_told(begun, text: st
         ((0, 1.0, False, {}), "return observation, reward, terminated, truncated, info"),
     ],
 )
-def test_what_a_step_may_not_give_is_named(begun, answer, monkeypatch, given: tuple, said: str) -> None:
+def test_what_a_step_may_not_give_is_named(monkeypatch, given: tuple, said: str) -> None:
     env = begun(Gymnasium, **CLIFF)
     monkeypatch.setattr("gymnasium.envs.toy_text.cliffwalking.CliffWalkingEnv.step", lambda self, action: given)
     with pytest.raises(EpisodeError, match="CliffWalking-v1.*" + re.escape(said)):
         answer(env, "up")
 
 
-def test_an_end_of_the_world_and_a_time_limit_are_two_things(begun, answer) -> None:
+def test_an_end_of_the_world_and_a_time_limit_are_two_things() -> None:
     limited = begun(Gymnasium, **CLIFF, max_steps=2, actions_per_turn=5)
     step = answer(limited, "up, up, up, up")
     assert (step.truncated, step.terminated, step.info["moves"]) == (True, False, 2)
@@ -86,7 +86,7 @@ def test_an_end_of_the_world_and_a_time_limit_are_two_things(begun, answer) -> N
     assert answer(begun(Gymnasium, **CLIFF, success_reward=-1), "up").success is False, "it is not over"
 
 
-def test_a_group_meets_one_start_and_different_luck(begun, answer) -> None:
+def test_a_group_meets_one_start_and_different_luck() -> None:
     """`reset(seed)` draws the first cards from the task; the next ones are the episode's own."""
     blackjack = {"id": "Blackjack-v1", "text": "observation", "rules": ""}
     low = next(seed for seed in range(99) if text_of(begun(Gymnasium, seed=seed, **blackjack).first)[:2] == "(6")
@@ -97,7 +97,7 @@ def test_a_group_meets_one_start_and_different_luck(begun, answer) -> None:
     assert len({text_of(begun(Gymnasium, seed=seed, **blackjack).first) for seed in range(12)}) > 2
 
 
-def test_colours_that_carry_meaning_become_words(begun) -> None:
+def test_colours_that_carry_meaning_become_words() -> None:
     assert plain_text("\x1b[41mS\x1b[0mFF\n") == "[red S]FF"
     taxi = text_of(begun(Gymnasium, id="Taxi-v4", rules="").first)
     assert "[yellow" in taxi
@@ -115,7 +115,7 @@ def test_colours_that_carry_meaning_become_words(begun) -> None:
         ({"id": "CliffWalking-v1", "actions": {"jump": 4}}, "no action 4 for 'jump'"),
     ],
 )
-def test_what_cannot_be_played_says_why(begun, options: dict, sentence: str) -> None:
+def test_what_cannot_be_played_says_why(options: dict, sentence: str) -> None:
     with pytest.raises(EpisodeError, match=sentence):
         begun(Gymnasium, **options)
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from agent_r1_core.testing import ToolEnvContract, make_task
 
-from .conftest import text_of
+from .conftest import answer, begun, text_of
 
 DOWN, RIGHT = "<answer>down</answer>", "<answer>right</answer>"
 SOLUTION = tuple(f"<answer>{name}</answer>" for name in ("up", "left", "left", "down", "right"))
@@ -97,7 +97,7 @@ def test_boxes_are_pushed_never_pulled_or_stacked_and_more_pulls_make_harder_lev
     assert many > 1.3 * few
 
 
-def test_a_box_on_and_off_a_target_pays_nothing_but_the_moves_and_the_last_one_solves_the_room(begun, answer) -> None:
+def test_a_box_on_and_off_a_target_pays_nothing_but_the_moves_and_the_last_one_solves_the_room() -> None:
     env = begun(Sokoban, actions_per_turn=9)
     env._level = read("###### #PXO_# #____# #X__O# #____# ######")
     on, off = answer(env, "right"), answer(env, "right")
@@ -110,16 +110,16 @@ def test_a_box_on_and_off_a_target_pays_nothing_but_the_moves_and_the_last_one_s
     assert (steps[-1].success, steps[-1].reward) == (True, pytest.approx(1.09))
 
 
-def pays(begun, answer, arm: str, **options) -> list[float]:
+def pays(arm: str, **options) -> list[float]:
     return [answer(begun(Bandit, luck=luck, **options), arm).reward for luck in range(400)]
 
 
-def test_the_safe_arm_pays_little_the_risky_one_rarely_much_and_pulls_end_the_episode(begun, answer) -> None:
-    assert set(pays(begun, answer, "phoenix")) == {0.1}
-    risky = pays(begun, answer, "dragon")
+def test_the_safe_arm_pays_little_the_risky_one_rarely_much_and_pulls_end_the_episode() -> None:
+    assert set(pays("phoenix")) == {0.1}
+    risky = pays("dragon")
     assert set(risky) == {0.0, 1.0}
     assert statistics.fmean(risky) == pytest.approx(0.25, abs=0.07)
-    assert set(pays(begun, answer, "dragon", reverse=True)) == {0.1}, "the names are exchanged"
+    assert set(pays("dragon", reverse=True)) == {0.1}, "the names are exchanged"
     for luck in range(20):
         assert answer(begun(Bandit, luck=luck), "dragon").success is True
         assert answer(begun(Bandit, luck=luck), "phoenix").success is False
@@ -134,7 +134,7 @@ def test_the_safe_arm_pays_little_the_risky_one_rarely_much_and_pulls_end_the_ep
     assert (first.terminated, answer(env, "phoenix").terminated) == (False, True)
 
 
-def test_a_task_draws_its_map_every_map_has_a_way_and_no_map_of_training_is_evaluated(begun) -> None:
+def test_a_task_draws_its_map_every_map_has_a_way_and_no_map_of_training_is_evaluated() -> None:
     maps = [text_of(begun(FrozenLake, seed=seed, rules="").first) for seed in range(50)]
     assert len(set(maps)) > 40
     assert maps[3] == text_of(begun(FrozenLake, seed=3, luck=9, rules="").first)
@@ -163,7 +163,7 @@ def reachable(rows: list[str]) -> bool:
     return (3, 3) in seen
 
 
-def test_the_cells_around_are_those_of_the_map(begun, answer) -> None:
+def test_the_cells_around_are_those_of_the_map() -> None:
     env = begun(FrozenLake, frozen=1.0, success_rate=1.0, view="both", rules="")
     assert text_of(env.first) == "P___\n____\n____\n___G\nat 0 0: left # down _ right _ up #"
     for name in ("down", "down", "right", "right", "right"):
@@ -173,7 +173,7 @@ def test_the_cells_around_are_those_of_the_map(begun, answer) -> None:
     assert text_of(only.first) == "at 0 0: left # down _ right _ up #"
 
 
-def test_the_goal_is_a_success_a_hole_is_none_and_every_step_of_the_way_is_rewarded_once(begun, answer) -> None:
+def test_the_goal_is_a_success_a_hole_is_none_and_every_step_of_the_way_is_rewarded_once() -> None:
     env = begun(FrozenLake, frozen=1.0, success_rate=1.0, actions_per_turn=6)
     step = answer(env, "down, down, down, right, right")
     assert (step.success, step.reward, step.terminated) == (False, 0.0, False)
@@ -193,7 +193,7 @@ def test_the_goal_is_a_success_a_hole_is_none_and_every_step_of_the_way_is_rewar
     assert round(answer(fast, "down, down, down, right").reward, 3) == 0.4
 
 
-def test_one_slips_as_often_as_the_recipe_says_and_each_episode_by_itself(begun, answer) -> None:
+def test_one_slips_as_often_as_the_recipe_says_and_each_episode_by_itself() -> None:
     landed = Counter()
     for luck in range(600):
         env = begun(FrozenLake, luck=luck, frozen=1.0, success_rate=0.7, size=8, view="around", rules="")

@@ -82,15 +82,10 @@ def commands() -> Commands:
     return Commands({"naive_rag.check": (0.9,)})
 
 
-@pytest.fixture(scope="session")
-def matrix() -> Callable[..., Matrix]:
-    """`matrix("table3", seeds=2)`: a table at the scale `tiny`, which resolves its recipes once for all tests."""
-
-    @cache
-    def make(table: str = "table3", seeds: int = 1, **more: object) -> Matrix:
-        return Matrix(ALL_TABLES[table], SCALES["tiny"], seeds, **more)  # type: ignore[arg-type]
-
-    return make
+@cache
+def matrix(table: str = "table3", seeds: int = 1, **more: object) -> Matrix:
+    """A table at the scale `tiny`, which resolves its recipes once for all tests."""
+    return Matrix(ALL_TABLES[table], SCALES["tiny"], seeds, **more)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ from agent_r1_paper.tables import SCALES, Table
 
 from agent_r1_core.errors import ConfigError, RunError
 
-Make = Callable[..., Matrix]
+from .conftest import matrix
+
 RunMatrix = Callable[..., dict[str, str]]
 
 
@@ -36,12 +37,12 @@ def test_every_row_of_a_table_says_and_sets_something_of_its_own(table: Table) -
 
 
 @pytest.fixture
-def small(matrix: Make) -> Matrix:
+def small() -> Matrix:
     return matrix("table3", seeds=2, rows=("naive_rag", "ppo", "grpo"))
 
 
 @pytest.fixture
-def pair(matrix: Make) -> Matrix:
+def pair() -> Matrix:
     return matrix("table4", rows=("ppo", "grpo"))
 
 
@@ -96,16 +97,16 @@ def test_two_processes_share_a_folder(pair: Matrix, store: Store, run: RunMatrix
     assert commands.ran == ["train grpo-0", "eval grpo-0"]
 
 
-def test_tables_share_the_cells_of_a_row_that_both_have(matrix: Make, run: RunMatrix, commands: Any) -> None:
+def test_tables_share_the_cells_of_a_row_that_both_have(run: RunMatrix, commands: Any) -> None:
     run(matrix("table3", rows=("ppo", "grpo")))
     commands.ran.clear()
     run(matrix("table4", rows=("ppo", "grpo-no_loss_mask")), resume=True)
     assert commands.ran == ["train grpo-no_loss_mask-0", "eval grpo-no_loss_mask-0"]
 
 
-def test_a_folder_that_exists_needs_resume_and_holds_one_matrix(matrix: Make, store: Store) -> None:
-    matrix = partial(matrix, "table3", rows=("ppo",))
-    small = matrix()
+def test_a_folder_that_exists_needs_resume_and_holds_one_matrix(store: Store) -> None:
+    of_ppo = partial(matrix, "table3", rows=("ppo",))
+    small = of_ppo()
     with pytest.raises(RunError, match=r"holds no matrix yet; leave out --resume"):
         store.open(small, resume=True)
     assert not store.path.exists()
@@ -113,14 +114,14 @@ def test_a_folder_that_exists_needs_resume_and_holds_one_matrix(matrix: Make, st
     assert small.sets == {"HotpotQA": "films", "2Wiki": "people", "MuSiQue": "companies_and_cities"}
     with pytest.raises(RunError, match=r"exists already; continue it with --resume, or name another folder with --dir"):
         store.open(small, resume=False)
-    store.open(matrix(seeds=5), resume=True)
+    store.open(of_ppo(seeds=5), resume=True)
     with pytest.raises(
         RunError, match=r"holds a matrix with overrides \[\], not \['training\.steps=9'\]; give what it has, or name"
     ):
-        store.open(matrix(overrides=("training.steps=9",)), resume=True)
+        store.open(of_ppo(overrides=("training.steps=9",)), resume=True)
 
 
-def test_recipes_must_fit_the_table_row_by_row(matrix: Make, store: Store) -> None:
+def test_recipes_must_fit_the_table_row_by_row(store: Store) -> None:
     one = matrix("table3", overrides=("tasks.eval={name: miniwiki, size: 4}", "evaluation.choose_on=null"))
     with pytest.raises(ConfigError, match=r"reports 1 evaluation sets, but table3 has a column for each of HotpotQA"):
         _ = one.configs
@@ -130,9 +131,7 @@ def test_recipes_must_fit_the_table_row_by_row(matrix: Make, store: Store) -> No
         store.open(matrix("table3", overrides=(too_few,)), resume=True)
 
 
-def test_a_shape_is_scored_by_the_last_evaluation_of_its_training(
-    matrix: Make, store: Store, run: RunMatrix, commands: Any
-) -> None:
+def test_a_shape_is_scored_by_the_last_evaluation_of_its_training(store: Store, run: RunMatrix, commands: Any) -> None:
     shapes, commands.evaluates = matrix("shaping", rows=("lake-16x4", "lake-5_turns_of_2")), True
     commands.scores = {"lake-16x4-0": (0.75,), "lake-5_turns_of_2-0": (0.25,)}
     assert run(shapes) == {}
@@ -146,7 +145,7 @@ def test_a_shape_is_scored_by_the_last_evaluation_of_its_training(
     assert scores == {"lake-16x4": 0.75, "lake-5_turns_of_2": 0.25}
 
 
-def test_shapes_of_rollouts_differ_in_what_their_titles_say_and_in_no_budget(matrix: Make) -> None:
+def test_shapes_of_rollouts_differ_in_what_their_titles_say_and_in_no_budget() -> None:
     shapes = matrix("shaping")
     found: dict[str, tuple[int, int, int]] = {}
     for name, resolved in shapes.configs.items():
@@ -164,7 +163,7 @@ def test_shapes_of_rollouts_differ_in_what_their_titles_say_and_in_no_budget(mat
     assert all({*pair} <= names for pair in shapes.table.pairs)
 
 
-def test_commands_have_the_sizes_that_were_asked_for_and_the_folder(matrix: Make, tmp_path: Path) -> None:
+def test_commands_have_the_sizes_that_were_asked_for_and_the_folder(tmp_path: Path) -> None:
     asked = ("evaluation.size=3", "env.system_prompt=a=b")
     for more, keys, whole in (
         ((), set(), ["evaluation.size=null"]),

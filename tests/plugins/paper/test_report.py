@@ -24,7 +24,8 @@ from agent_r1_core.errors import RunError
 from agent_r1_core.evaluation.report import EvaluationResult
 from agent_r1_core.metrics.estimate import Estimate
 
-Make = Callable[..., Matrix]
+from .conftest import matrix
+
 Made = Callable[[Matrix], Report]
 GOOD, POOR = (0.9, 0.85, 0.5), (0.2, 0.1, 0.0)
 
@@ -35,7 +36,7 @@ def made(store: Store, run: Callable[..., dict[str, str]]) -> Callable[[Matrix],
     return lambda matrix: make_report(matrix, store, run(matrix))
 
 
-def test_every_number_is_that_of_a_result_file(matrix: Make, made: Made, commands: Any, store: Store) -> None:
+def test_every_number_is_that_of_a_result_file(made: Made, commands: Any, store: Store) -> None:
     commands.scores = {"naive_rag.check": (0.8,), "ppo-0": GOOD, "ppo-1": (0.7, 0.85, 0.4), "grpo-0": GOOD}
     report = made(matrix("table3", seeds=2)).to_json()
     assert report["columns"] == {"HotpotQA": "films", "2Wiki": "people", "MuSiQue": "companies_and_cities"}
@@ -55,7 +56,7 @@ def test_every_number_is_that_of_a_result_file(matrix: Make, made: Made, command
     assert ppo["paper"] == {"HotpotQA": 0.4136, "2Wiki": 0.5468, "MuSiQue": 0.1552, "average": 0.3719}
 
 
-def test_the_verdicts_of_table_3(matrix: Make, made: Made, commands: Any) -> None:
+def test_the_verdicts_of_table_3(made: Made, commands: Any) -> None:
     methods = ("reinforce_pp", "reinforce_pp_baseline", "rloo", "ppo", "grpo")
     commands.scores = {f"{name}-0": GOOD for name in methods} | {
         "naive_rag.check": (0.8,),
@@ -86,7 +87,7 @@ def test_intervals_that_touch_are_not_clearly_apart() -> None:
 
 
 def test_finished_seeds_that_were_not_asked_for_and_results_that_are_gone_or_damaged_are_named(
-    matrix: Make, made: Made, store: Store
+    made: Made, store: Store
 ) -> None:
     made(matrix("table4", seeds=3, rows=("ppo",)))
     fewer = make_report(matrix("table4", seeds=1), store, {})
@@ -114,7 +115,7 @@ def test_finished_seeds_that_were_not_asked_for_and_results_that_are_gone_or_dam
         make_report(small, store, {})
 
 
-def test_methods_that_all_score_nothing_show_nothing(matrix: Make, made: Made, commands: Any) -> None:
+def test_methods_that_all_score_nothing_show_nothing(made: Made, commands: Any) -> None:
     commands.scores = {cell.name: (0.0, 0.0, 0.0) for cell in matrix("table3").cells()} | {"naive_rag.check": (0.9,)}
     report = made(matrix("table3"))
     assert [claim.holds for claim in report.claims] == [False] * 7
@@ -122,7 +123,7 @@ def test_methods_that_all_score_nothing_show_nothing(matrix: Make, made: Made, c
     assert "- Naive RAG: exact match 0.900 [" in markdown(report), "that it can play it is told, too"
 
 
-def test_the_verdicts_of_table_4(matrix: Make, made: Made, commands: Any) -> None:
+def test_the_verdicts_of_table_4(made: Made, commands: Any) -> None:
     commands.scores = {"ppo-0": GOOD, "ppo-no_advantage_mask-0": GOOD, "ppo-no_masks-0": POOR, "grpo-0": GOOD}
     report = made(matrix("table4", rows=tuple(row.name for row in TABLES["table4"].rows[:4])))
     assert [claim.holds for claim in report.claims] == [False, True, None]
@@ -130,7 +131,7 @@ def test_the_verdicts_of_table_4(matrix: Make, made: Made, commands: Any) -> Non
     assert "- open: GRPO clearly above GRPO, loss mask off on average (one of them has not run)" in markdown(report)
 
 
-def test_a_baseline_that_the_model_cannot_play_is_void(matrix: Make, made: Made, commands: Any) -> None:
+def test_a_baseline_that_the_model_cannot_play_is_void(made: Made, commands: Any) -> None:
     commands.scores = {"naive_rag.check": (0.75,), "naive_rag": GOOD, "ppo-0": POOR}
     report = made(matrix("table3", rows=("naive_rag", "ppo")))
     lines = {line.row.name: line for line in report.lines}
@@ -145,7 +146,7 @@ def test_a_baseline_that_the_model_cannot_play_is_void(matrix: Make, made: Made,
     assert f"- open: every method above Naive RAG on {on} (Naive RAG has no scores)" in text
 
 
-def test_a_report_says_how_it_was_measured(matrix: Make, made: Made) -> None:
+def test_a_report_says_how_it_was_measured(made: Made) -> None:
     text = markdown(made(matrix("table4", overrides=("evaluation.size=20",))))
     assert (
         "Scale tiny: the bundled model on invented worlds, on two CPU cores; 1 seed, with evaluation.size=20." in text
@@ -188,7 +189,7 @@ def test_each_cell_has_two_lines_and_a_terminal_shows_its_last_line_and_the_time
     assert "\x1b[2J" not in text.replace("\x1b[2K", "")
 
 
-def test_estimates_are_corrected_by_the_speed_of_this_machine(matrix: Make, store: Store, commands: Any) -> None:
+def test_estimates_are_corrected_by_the_speed_of_this_machine(store: Store, commands: Any) -> None:
     small = matrix("table3", seeds=2, rows=("naive_rag", "ppo", "grpo"))
     store.open(small, resume=False)
     by_name = {cell.name: cell_seconds(small, cell) for cell in small.cells()}
@@ -209,7 +210,7 @@ def test_the_real_methods_cost_what_the_docs_say() -> None:
     assert counted["ppo"] == (22, 51_200)
 
 
-def test_a_cell_costs_what_it_learns_from_samples_and_starts(matrix: Make) -> None:
+def test_a_cell_costs_what_it_learns_from_samples_and_starts() -> None:
     """Two ways of computing again, one optimiser step and several, and evaluations of all sets, cut to their size."""
     more = ("training.steps=2", "training.tasks_per_step=4", "training.samples_per_task=2")
     more += ("evaluation.every=1", "evaluation.size=3", "evaluation.at_start=true", "evaluation.at_end=true")
@@ -233,7 +234,7 @@ def test_a_cell_costs_what_it_learns_from_samples_and_starts(matrix: Make) -> No
             assert by_name[f"{row}-0"] == pytest.approx(learning + 4 * scored + 2 * costs.start)
 
 
-def test_a_picture_has_a_panel_for_each_column(matrix: Make, made: Made, commands: Any, tmp_path: Path) -> None:
+def test_a_picture_has_a_panel_for_each_column(made: Made, commands: Any, tmp_path: Path) -> None:
     report = made(matrix("table4", rows=("ppo",)))
     draw(report, tmp_path / "table.png")
     content = (tmp_path / "table.png").read_bytes()

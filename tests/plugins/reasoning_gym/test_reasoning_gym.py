@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -12,6 +10,7 @@ from importlib import util
 from pathlib import Path
 from typing import Any, ClassVar
 
+import psutil
 import pytest
 from agent_r1_reasoning_gym import source as module
 from agent_r1_reasoning_gym.asking import helper
@@ -188,20 +187,17 @@ def test_a_thousand_answers_leave_nothing_behind() -> None:
     asked = tasks("prime_factorization", size=50, split="all")
     slow = tasks("simple_integration", size=1, evaluate_answers=True)[0]
     assert score(asked[0], asked[0].answers[0]) == 1.0
-    descriptors = len(os.listdir("/proc/self/fd"))
+    this = psutil.Process()
+    descriptors = this.num_fds()
     with ThreadPoolExecutor(64) as threads:
         hung = [threads.submit(score, slow, "9**9**9**9*x", seconds=1) for _ in range(6)]
         each = [(task, answer) for task in asked for answer in (task.answers[0], "seven")]
         told = [threads.submit(score, *one) for one in each * 10]
         assert [one.result() for one in told] == [1.0, 0.0] * 500
         assert [one.result() for one in hung] == [0.0] * 6
-    assert len(os.listdir("/proc/self/fd")) <= descriptors
-    (ours,) = pids("-P", str(os.getpid()), "-f", "agent_r1_reasoning_gym/helper")
-    assert len(pids("-P", ours)) <= 8
-
-
-def pids(*options: str) -> list[str]:
-    return subprocess.run(["pgrep", *options], capture_output=True, text=True, check=False).stdout.split()
+    assert this.num_fds() <= descriptors
+    (ours,) = (one for one in this.children() if "agent_r1_reasoning_gym/helper" in " ".join(one.cmdline()))
+    assert len(ours.children()) <= 8
 
 
 @pytest.mark.slow

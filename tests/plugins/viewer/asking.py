@@ -1,4 +1,4 @@
-"""Asks the viewer over HTTP in this process, or in one of its own, and looks at what its folders hold."""
+"""Asks the viewer, in this process or in one of its own, and looks at what its pages and its folders hold."""
 
 from __future__ import annotations
 
@@ -57,6 +57,13 @@ def shown(folder: Path) -> Iterator[str]:
     finally:
         child.terminate()
         child.communicate()
+
+
+def arrive(page: Any, title: str) -> None:
+    """Wait for the page whose title begins so."""
+    from playwright.sync_api import expect
+
+    expect(page).to_have_title(re.compile(f"^{re.escape(title)}"), timeout=30_000)
 
 
 def tree(folder: Path) -> dict[str, tuple[int, int, bytes]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,11 @@ from typing import Any
 import pytest
 from agent_r1_wiki_search.tool import WikiSearch
 
-from agent_r1_core import Passage, Task, ToolCall, ToolContext, ToolResources
+from agent_r1_core import Passage, ToolCall, ToolResources
 from agent_r1_core.metrics.rollouts import mean_of_sum
 from agent_r1_core.tools.tool_runner import ToolRunner
+
+from ..conftest import tool_context
 
 pytestmark = pytest.mark.slow
 
@@ -44,17 +45,13 @@ def call(query: str) -> ToolCall:
     return ToolCall("wiki_search", {"query": query})
 
 
-def context(episode: str) -> ToolContext:
-    return ToolContext(episode, 0, Task("task", "Where?"), random.Random(0))
-
-
 async def test_a_service_that_is_killed_and_restarted_costs_its_clients_errors_and_nothing_else(
     serve: Callable[..., Any], corpus: Path, tmp_path: Path
 ) -> None:
     titles = [f"{number} {word}" for number in range(TITLES // 3) for word in ("France", "demon", "rock band")]
     local = WikiSearch(WikiSearch.Config(corpus=str(corpus), top_k=3))
     local.open(ToolResources(str(tmp_path)))
-    expected = {title: local.run(local.Arguments(query=title), context("local")) for title in titles}
+    expected = {title: local.run(local.Arguments(query=title), tool_context("local")) for title in titles}
     service = serve(corpus)
     runner = ToolRunner({"wiki_search": remote(service.url, top_k=3, retries=1, cache=0)}, max_concurrency=CLIENTS)
     errors: list[str] = []
@@ -66,7 +63,7 @@ async def test_a_service_that_is_killed_and_restarted_costs_its_clients_errors_a
     async def client(number: int) -> None:
         nonlocal answered
         for title in titles[number::CLIENTS]:
-            while (result := await runner.call(call(title), context(f"{number}"))).error:
+            while (result := await runner.call(call(title), tool_context(f"{number}"))).error:
                 errors.append(result.text)
                 missed.set()
                 await back.wait()
@@ -109,7 +106,7 @@ async def test_in_a_process_of_its_own_it_says_what_it_searches_and_survives_the
                 service.process.wait()
                 if served is not None:
                     service = await asyncio.to_thread(serve, served, service)
-            texts.append((await runner.call(call("Rhone"), context(str(number)))).text)
+            texts.append((await runner.call(call("Rhone"), tool_context(str(number)))).text)
     finally:
         await runner.close()
     found = "Lyon\nLyon is a city in France, on the Rhône."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -103,17 +102,6 @@ def planted_at(planted: Path) -> Iterator[str]:
     """The address at which it is shown."""
     with shown(planted) as address:
         yield address
-
-
-@pytest.fixture
-def arrive() -> Callable[[Any, str], None]:
-    """`arrive(page, "episode 1 of step 2")` waits for the page whose title begins so."""
-    from playwright.sync_api import expect
-
-    def wait(page: Any, title: str) -> None:
-        expect(page).to_have_title(re.compile(f"^{re.escape(title)}"), timeout=30_000)
-
-    return wait
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from asking import arrive
 from playwright.sync_api import expect
 
 Open = Callable[..., Any]
-Arrive = Callable[[Any, str], None]
 
 
 def cells(page: Any) -> list[list[str]]:
@@ -35,7 +35,7 @@ def test_groups_equal_the_file(open_page: Open, recorded: Path) -> None:
         assert float(line[5]) == pytest.approx(statistics.fmean(len(row["ids"]) for row in group), rel=5e-4)
 
 
-def test_dropped_episodes_are_apart_and_begin_with_why(open_planted: Open, arrive: Arrive) -> None:
+def test_dropped_episodes_are_apart_and_begin_with_why(open_planted: Open) -> None:
     page = open_planted("steps/2")
     dropped = page.get_by_role("table", name="Dropped episodes").locator("tbody tr.link")
     assert "the tool 'sextant' was lost at sea" in dropped.inner_text()
@@ -108,7 +108,7 @@ def test_an_episode_begins_with_what_went_wrong_and_shows_its_segments(open_plan
     assert "The context was rewritten" in page.locator(".segment > header.break").inner_text()
 
 
-def test_keys_lead_to_neighbours_and_keep_the_view(open_planted: Open, arrive: Arrive) -> None:
+def test_keys_lead_to_neighbours_and_keep_the_view(open_planted: Open) -> None:
     page = open_planted("steps/2/episodes/0")
     for key in "tcc":
         page.keyboard.press(key)
@@ -129,7 +129,7 @@ def hits(page: Any) -> list[str]:
 
 
 def test_a_text_of_one_episode_is_found_in_it_alone_and_an_address_holds_what_a_search_asks_for(
-    open_planted: Open, arrive: Arrive
+    open_planted: Open,
 ) -> None:
     page = open_planted("search")
     page.get_by_label("Text", exact=True).fill("AND DIG")

@@ -12,14 +12,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from asking import shown
+from asking import arrive, shown
 
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.testing.trajectories import make_task, make_trajectory
 from agent_r1_core.trajectory import CallRecord, EndStatus, Trajectory
 
 Open = Callable[..., Any]
-Arrive = Callable[[Any, str], None]
 
 EVERY_TOKEN = """(count) => {
   const tokens = document.querySelector(".tokens");
@@ -114,7 +113,7 @@ def test_rewards_are_at_their_turns_and_tokens(open_planted: Open, planted: Path
     assert paid == {4: "process +0.5", 9: "process −0.25", 12: "outcome 0"}
 
 
-def test_an_episode_of_an_evaluation_is_shown(open_planted: Open, planted: Path, arrive: Arrive) -> None:
+def test_an_episode_of_an_evaluation_is_shown(open_planted: Open, planted: Path) -> None:
     page = open_planted("evaluations/step_000003/episodes/0?view=tokens")
     row = pq.read_table(planted / "evaluations/step_000003.parquet").to_pylist()[0]
     check_tokens(page.evaluate(EVERY_TOKEN, len(row["ids"])), row)
