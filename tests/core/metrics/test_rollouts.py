@@ -50,26 +50,6 @@ def test_repetition_counts_runs_of_eight_tokens_and_calls_that_were_there_before
     assert "episode/repeated_calls" not in episode_metrics(tallies([make_trajectory()]))
 
 
-def test_each_tool_has_metrics_of_its_own_and_a_service_that_is_away_is_seen_beside_others() -> None:
-    counts = ToolCounts({"search": ToolCount(), "": ToolCount()})
-    counts.by_tool["search"].add(error=False, seconds=0.5, numbers={"hits": 3.0})
-    counts.by_tool["search"].add(error=True, seconds=1.5, numbers={})
-    counts.by_tool[""].add(error=True, seconds=0.0, numbers={})
-    metrics = (counts + counts - counts).metrics()
-    assert (metrics["tools/calls"], metrics["tools/errors"], metrics["time/tools"]) == (3.0, 2.0, 2.0)
-    of_search = {name: metrics[f"tools/search/{name}"] for name in ("calls", "errors", "seconds", "hits")}
-    assert of_search == {"calls": 2.0, "errors": 1.0, "seconds": 1.0, "hits": 3.0}
-    assert Catalogue().undeclared(metrics) == ["tools/search/hits"], "the tool itself declares what it records"
-    counts = ToolCounts({"search": ToolCount(), "calculator": ToolCount(), "browser": ToolCount()})
-    for away in (0.0, 1.0, 1.0, 1.0):
-        counts.by_tool["search"].add(error=bool(away), seconds=0.0, numbers={"away": away})
-        counts.by_tool["browser"].add(error=False, seconds=0.0, numbers={"away": 0.0})
-        counts.by_tool["calculator"].add(error=False, seconds=0.0, numbers={})
-    assert counts.metrics()["tools/away"] == 0.75
-    del counts.by_tool["search"], counts.by_tool["browser"]
-    assert "tools/away" not in counts.metrics(), "no tool tells"
-
-
 def test_groups_that_mix_versions_of_the_policy_are_counted_and_told() -> None:
     pure, mixed = ([make_trajectory(sample=sample) for sample in range(2)] for _ in range(2))
     for trajectory in (*pure, *mixed):

@@ -12,6 +12,7 @@ import pytest
 from agent_r1_core import ConfigError, SchemaTool, Task, Tool, ToolCall, ToolContext, ToolResources, Toolset
 from agent_r1_core.evaluation.baselines import SilentTool
 from agent_r1_core.metrics import declared as metric
+from agent_r1_core.metrics.catalogue import Catalogue
 from agent_r1_core.tools.tool_counts import ToolCount, ToolCounts
 from agent_r1_core.tools.tool_runner import ToolRunner
 
@@ -102,5 +103,7 @@ def test_calls_errors_seconds_and_a_tools_own_numbers():
     names += ["tools/near/away", "tools/near/hits"]
     assert [found[name] for name in names] == pytest.approx(list(each.values()))
     assert not any(name.startswith("tools//") for name in found)
+    assert Catalogue().undeclared(found) == ["tools/far/away", *names[-2:]], "the tool itself declares what it records"
+    assert metric.TOOL_AWAY not in ToolCounts({"silent": unknown}).metrics(), "no tool tells"
     assert (counts + counts - counts) == counts
     assert (counts - counts).total == ToolCount()
