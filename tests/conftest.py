@@ -149,6 +149,16 @@ def noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_model_folder(tmp_path_factory.mktemp("models") / "noise")
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the small runs of a file, with their model in `model`."""
+    from agent_r1_core.testing import tiny_model_folder
+
+    path = tmp_path_factory.mktemp("runs")
+    tiny_model_folder(path / "model")
+    return path
+
+
 @pytest.fixture
 def kernels_here() -> None:
     """The compiled kernels; a machine without a C++ compiler skips the test, and CI fails it."""

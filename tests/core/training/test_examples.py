@@ -13,7 +13,6 @@ from agent_r1_core.config import load_config
 from agent_r1_core.errors import RunError
 from agent_r1_core.evaluation.evaluator import EvaluationPlan
 from agent_r1_core.evaluation.listener import Silence
-from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.training.api import evaluate
 
 
@@ -30,9 +29,7 @@ def conversation(asked: str, called: str, told: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("examples")
-    tiny_model_folder(folder / "model")
+def folder(folder: Path) -> Path:
     (folder / "shown.jsonl").write_text(conversation("1 + 1?", "1+1", "2") + conversation("2 + 2?", "2+2", "4"))
     return folder
 

@@ -8,7 +8,6 @@ import pytest
 from small_run import PLUGIN, Notes, overrides, run_once
 
 from agent_r1_core import Run, train
-from agent_r1_core.testing import tiny_model_folder
 
 BROKEN = '''
 """A reward that never varies, and breaks on sums in words, which evaluations ask, from the third on."""
@@ -34,14 +33,7 @@ def register_rewards():
 HEALTH = "{early_stop: true, group_std: {threshold: 0.6, steps: 2}}"
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("health")
-    tiny_model_folder(folder / "model")
-    return folder
-
-
-def collapse(home: Path, name: str, steps: int, resume: bool = False, **changed: str) -> tuple[Run, list[str]]:
+def collapse(folder: Path, name: str, steps: int, resume: bool = False, **changed: str) -> tuple[Run, list[str]]:
     """A learning rate at which the policy soon says the same vowel in every episode; and what was said."""
     own = {
         "tasks__train": "{name: arithmetic, size: 6}",
@@ -52,12 +44,12 @@ def collapse(home: Path, name: str, steps: int, resume: bool = False, **changed:
         "health": HEALTH,
     }
     notes = Notes()
-    return run_once(home, name, steps, resume=resume, listener=notes, **own | changed), notes.said
+    return run_once(folder, name, steps, resume=resume, listener=notes, **own | changed), notes.said
 
 
 @pytest.mark.slow
-def test_a_collapse_ends_the_run_and_a_resume_says_what_it_would_have_said(home: Path) -> None:
-    whole, said = collapse(home, "whole", 30)
+def test_a_collapse_ends_the_run_and_a_resume_says_what_it_would_have_said(folder: Path) -> None:
+    whole, said = collapse(folder, "whole", 30)
     (alarm,) = [alarm for alarm in whole.alarms() if alarm.monitor == "group_std"]
     stopped = alarm.step
     assert len(whole.metrics()) == stopped < 30
@@ -74,28 +66,28 @@ def test_a_collapse_ends_the_run_and_a_resume_says_what_it_would_have_said(home:
     assert list(whole.evaluations()) == [f"step_{stopped:06d}"]
     assert whole.model.is_dir()
 
-    half, _ = collapse(home, "half", stopped - 1)
+    half, _ = collapse(folder, "half", stopped - 1)
     (half.path / "health.jsonl").write_text("")
-    resumed, _ = collapse(home, "half", 30, resume=True)
+    resumed, _ = collapse(folder, "half", 30, resume=True)
     assert resumed.alarms() == whole.alarms()
 
     lines = whole.metrics()
-    again, said = collapse(home, "whole", 30, resume=True)
+    again, said = collapse(folder, "whole", 30, resume=True)
     assert again.metrics() == lines, "the alarm still stands"
     assert "stopped early" in " ".join(said)
-    onward, _ = collapse(home, "whole", stopped + 1, resume=True, health=HEALTH.replace("true", "false"))
+    onward, _ = collapse(folder, "whole", stopped + 1, resume=True, health=HEALTH.replace("true", "false"))
     assert len(onward.metrics()) == stopped + 1
     assert onward.alarms()[: len(whole.alarms())] == whole.alarms()
 
 
-def test_a_measurement_of_information_comes_when_it_is_due_and_changes_nothing(home: Path) -> None:
+def test_a_measurement_of_information_comes_when_it_is_due_and_changes_nothing(folder: Path) -> None:
     """Weights, episodes and all other metrics are those of a run without it; a resume measures in the same steps."""
     alone = {"evaluation__every": "4", "evaluation__at_end": "false", "health": "{group_std: off}"}
-    plain, _ = collapse(home, "plain", 4, **alone)
+    plain, _ = collapse(folder, "plain", 4, **alone)
     alone["health"] = "{information: {every: 2, threshold: 0.9, steps: 1, window: 1}, thought_effect: {every: 1}}"
-    _, begun = collapse(home, "measured", 3, **alone)
+    _, begun = collapse(folder, "measured", 3, **alone)
     assert sum("health.thought_effect measures nothing here" in text for text in begun) == 1
-    measured, said = collapse(home, "measured", 4, resume=True, **alone)
+    measured, said = collapse(folder, "measured", 4, resume=True, **alone)
     lines = measured.metrics()
     found = [{name: line.pop(name) for name in EXTRA if name in line} for line in lines]
     assert [sorted(one) for one in found] == [sorted(EXTRA), [], sorted(EXTRA), []]
@@ -108,9 +100,9 @@ def test_a_measurement_of_information_comes_when_it_is_due_and_changes_nothing(h
     assert saw == ([3] if fell else [])
 
 
-def test_tasks_that_all_ask_the_same_are_told_not_to_be_measurable(home: Path) -> None:
+def test_tasks_that_all_ask_the_same_are_told_not_to_be_measurable(folder: Path) -> None:
     changed = {"tasks__train": "{name: arithmetic, size: 1}", "health": "{information: {every: 1}}"}
-    run, said = collapse(home, "alike", 2, **changed)
+    run, said = collapse(folder, "alike", 2, **changed)
     assert not any(name in line for line in run.metrics() for name in EXTRA)
     assert sum("health.information measures nothing here" in text for text in said) == 1
 
@@ -123,9 +115,9 @@ def timeless(line: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in line.items() if not name.startswith("time/") and "per_second" not in name}
 
 
-def test_what_neither_learns_nor_is_scored_says_both_and_keeps_its_steps(home: Path) -> None:
+def test_what_neither_learns_nor_is_scored_says_both_and_keeps_its_steps(folder: Path) -> None:
     """A training whose every update is zero is not healthy; evaluations that nobody finishes cost no step."""
-    (home / "broken.py").write_text(BROKEN)
+    (folder / "broken.py").write_text(BROKEN)
     changed = {
         "rewards": "[lost]",
         "tasks__eval": "{name: arithmetic, wording: words, split: eval, size: 2}",
@@ -135,8 +127,8 @@ def test_what_neither_learns_nor_is_scored_says_both_and_keeps_its_steps(home: P
         "training__max_retries": 0,
         "training__minibatches": 1,
     }
-    notes, plugins = Notes(), [PLUGIN, PLUGIN.with_name("scores.py"), home / "broken.py"]
-    run = train("default", overrides(home, 3, **changed), plugins=plugins, listener=notes)
+    notes, plugins = Notes(), [PLUGIN, PLUGIN.with_name("scores.py"), folder / "broken.py"]
+    run = train("default", overrides(folder, 3, **changed), plugins=plugins, listener=notes)
     assert any(text.startswith("in this evaluation 2 of 2 episodes lack the score broken") for text in notes.said)
     assert len(run.metrics()) == 3
     assert run.model.is_dir()

@@ -15,7 +15,6 @@ from agent_r1_core.evaluation.evaluator import EvaluationPlan
 from agent_r1_core.evaluation.listener import Silence
 from agent_r1_core.evaluation.result_file import ResultFile
 from agent_r1_core.plugins.trust import Trust
-from agent_r1_core.testing import tiny_model_folder
 from agent_r1_core.training.api import evaluate, resolve
 
 REWARD = '''
@@ -43,9 +42,7 @@ SETS = "{sums: {name: arithmetic, split: eval, size: 4}, more: {name: arithmetic
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("recording")
-    tiny_model_folder(folder / "model")
+def home(folder: Path) -> Path:
     (folder / "vowels.py").write_text(REWARD)
     return folder
 
