@@ -142,10 +142,11 @@ def test_tools_search_the_corpora_of_all_training_sets(small, tmp_path, isolatio
     ("declared", "word", "isolated"),
     [("process", "auto", True), ("thread", "auto", False), ("process", "thread", False), ("thread", "process", True)],
 )
-def test_a_tool_declares_where_it_runs_and_the_recipe_may_decide(declared, word, isolated, monkeypatch):
+def test_a_tool_declares_where_it_runs_and_the_recipe_may_decide_and_how_long(declared, word, isolated, monkeypatch):
     monkeypatch.setattr(Calculator, "isolation", declared)
-    resolved = load_config("calculator", [f"tools=[{{name: calculator, isolation: {word}}}]"])
-    assert bool(make_tools(resolved, 1)._isolated) is isolated
+    resolved = load_config("calculator", [f"tools=[{{name: calculator, isolation: {word}, timeout: 7}}]"])
+    tools = make_tools(resolved, 1)
+    assert (bool(tools._isolated), tools._timeouts) == (isolated, {"calculator": 7.0})
     assert not make_tools(resolved, 1, in_process=True)._isolated
 
 
