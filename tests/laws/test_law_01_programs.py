@@ -23,6 +23,7 @@ from agent_r1_grpo.grpo import GRPO
 from agent_r1_tool_formats.hermes import Hermes
 from agent_r1_transformers.engine import TransformersEngine
 from bad_tools import PATIENCE
+from stage import Stage
 
 from agent_r1_core import Sampling, Task, Trajectory
 from agent_r1_core.chat import ChatTokenizer
@@ -30,7 +31,6 @@ from agent_r1_core.contracts.engine import EngineModel
 from agent_r1_core.contracts.training import TrainingConfig
 from agent_r1_core.learning.learner import Learner
 from agent_r1_core.learning.policy import Policy
-from agent_r1_core.rollout import Collector, RolloutRequest, RolloutSettings
 from agent_r1_core.testing import ScriptedPolicy, tiny_tokenizer
 
 TOOL = {"type": "function", "function": {"name": "look", "description": "", "parameters": {"type": "object"}}}
@@ -274,7 +274,7 @@ def test_a_call_that_is_only_spelled_is_text(monkeypatch):
     assert again == {"<|im_start|>", "<|im_end|>"}
 
 
-async def test_the_learner_finds_the_log_probs_of_every_segment(noise: Path, monkeypatch):
+def test_the_learner_finds_the_log_probs_of_every_segment(noise: Path, monkeypatch):
     """LAW 2, over segments that fork, begin anew and take turns."""
 
     def all_of_them(client: Client) -> None:
@@ -284,16 +284,11 @@ async def test_the_learner_finds_the_log_probs_of_every_segment(noise: Path, mon
     monkeypatch.setattr("agent_r1_gateway.env.function_named", lambda name: lambda ep: all_of_them(Client(ep)))
 
     config = ProgramEnv.Config(function="a:b", workers=0, max_turns=30)
+    engine, tokenizer = TransformersEngine(), ChatTokenizer.from_folder(noise)
+    asyncio.run(engine.start(EngineModel(str(noise), "float32", "cpu")))
     options: dict[str, Any] = {"sampling": Sampling(max_new_tokens=8), "max_retries": 0}
-    settings = RolloutSettings(partial(ProgramEnv, config), tool_format=Hermes(), **options)
-    engine = TransformersEngine()
-    collector = Collector(engine, ChatTokenizer.from_folder(noise), settings)
-    try:
-        await engine.start(EngineModel(str(noise), "float32", "cpu"))
-        result = await collector.collect(RolloutRequest([Task("q", "?")], samples=2))
-    finally:
-        await engine.close()
-        collector.close()
+    stage = Stage(engine, tokenizer=tokenizer, make_env=partial(ProgramEnv, config), **options)
+    result = stage.play([Task("q", "?")], 2)
     assert not result.dropped, result.dropped[0].reason
     for number, trajectory in enumerate(result.groups[0].trajectories):
         assert len(trajectory.segments) >= 9
