@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import random
 from dataclasses import replace
 from typing import Any
 
 import misbehaving_tools
 import pytest
 from bad_tools import RELEASE
+from tool_calls import run
 
-from agent_r1_core import RewardFn, Task, ToolCall, ToolContext, ToolEnv, ToolResources, tool
+from agent_r1_core import RewardFn, Task, ToolCall, ToolEnv, ToolResources, tool
 from agent_r1_core.contracts.reward import in_range
 from agent_r1_core.errors import ConfigError, EpisodeError
 from agent_r1_core.rollout import RolloutSettings, ToolReward, WeightedReward
@@ -24,22 +24,10 @@ from agent_r1_core.tools.threads import ThreadPool
 from agent_r1_core.tools.tool_runner import ToolRunner
 
 
-def run(calls: list[tuple[str, dict[str, Any]]], isolation: str, timeout: float = 60.0) -> list[Any]:
+def played(calls: list[tuple[str, dict[str, Any]]], isolation: str, timeout: float = 60.0) -> list[Any]:
     """The calls' results."""
     instances = {name: getattr(misbehaving_tools, name)() for name, _ in calls}
-    runner = ToolRunner(instances, dict.fromkeys(instances, timeout), dict.fromkeys(instances, isolation))
-
-    def context() -> ToolContext:
-        return ToolContext("e", 0, Task("t", "?"), random.Random(0))
-
-    async def work() -> list[Any]:
-        await runner.start(ToolResources(""))
-        try:
-            return list(await asyncio.gather(*(runner.call(ToolCall(*one), context()) for one in calls)))
-        finally:
-            await runner.close()
-
-    return asyncio.run(work())
+    return run(ToolRunner(instances, dict.fromkeys(instances, timeout), dict.fromkeys(instances, isolation)), *calls)
 
 
 @pytest.mark.parametrize("isolation", ["thread", "process"])
@@ -47,14 +35,14 @@ def test_a_call_earns_what_its_tool_gave_it_unless_it_broke(isolation):
     given = [{"value": 0.25}, {"value": 0.25, "times": 3}, {"value": -1.0, "end": "refuse"}]
     given += [{"value": 1.0, "end": "break"}]
     calls = [*(("paid", one) for one in given), ("paid_later", {"value": True}), ("paid", {"value": "much"})]
-    results = run(calls, isolation)
+    results = played(calls, isolation)
     assert [result.reward for result in results] == [0.25, 0.75, -1.0, 0.0, 1.0, 0.0]
     assert [result.error for result in results] == [False, False, True, True, False, True]
 
 
 def test_a_call_that_was_given_up_earns_nothing():
     RELEASE.clear()
-    (result,) = run([("paid", {"value": 1.0, "end": "hang"})], "thread", 0.05)
+    (result,) = played([("paid", {"value": 1.0, "end": "hang"})], "thread", 0.05)
     RELEASE.set()
     assert (result.error, result.reward) == (True, 0.0)
 
@@ -69,7 +57,7 @@ def test_a_reward_that_may_not_be_given_fails_its_call_and_is_told_once(isolatio
         ("paid_later", {"value": "a lot"}),
         ("undeclared", {}),
     ]
-    results = run(calls, isolation)
+    results = played(calls, isolation)
     assert [result.reward for result in results] == [0.0] * 5
     outside = "{} failed with ValueError: it gave a reward of {}, outside its reward_range {} to 1; fix one of them."
     assert [result.text for result in results] == [

@@ -6,14 +6,12 @@ import asyncio
 import contextlib
 import json
 import os
-import random
 import select
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,8 +21,9 @@ import bad_tools
 import misbehaving_tools as tools
 import pytest
 from pydantic import Field
+from tool_calls import RESOURCES, context, opened, run
 
-from agent_r1_core import Passage, Task, Tool, ToolCall, ToolContext, ToolResources, tool
+from agent_r1_core import Passage, Tool, ToolCall, ToolContext, tool
 from agent_r1_core.contracts.tool import ToolLimits
 from agent_r1_core.errors import ConfigError, ToolError
 from agent_r1_core.metrics.rollouts import SCALE
@@ -35,13 +34,7 @@ from agent_r1_core.tools.corpus_files import CorpusFiles
 from agent_r1_core.tools.threads import CallTimeout
 from agent_r1_core.tools.tool_runner import ToolRunner
 
-RESOURCES = ToolResources("", corpora={"train": lambda: [Passage("Karimo", "A poet."), Passage("Tavelo", "A town.")]})
-
 PLUGIN = Path(__file__).parents[1] / "testing" / "my_tool.py"
-
-
-def context(turn: int = 0, seed: int = 1) -> ToolContext:
-    return ToolContext("episode", turn, Task("task", "Where?", ("Tavelo",)), random.Random(seed))
 
 
 def made(*names: str) -> dict[str, Any]:
@@ -50,26 +43,6 @@ def made(*names: str) -> dict[str, Any]:
     for name, instance in instances.items():
         instance.name = name
     return instances
-
-
-@asynccontextmanager
-async def opened(runner: ToolRunner) -> AsyncIterator[ToolRunner]:
-    await runner.start(RESOURCES)
-    try:
-        yield runner
-    finally:
-        await runner.close()
-
-
-def run(runner: ToolRunner, *calls: tuple[str, dict[str, Any]], each: ToolContext | None = None) -> list[Any]:
-    """Start, call at once, close."""
-
-    async def work() -> list[Any]:
-        async with opened(runner):
-            shared = each or context()
-            return list(await asyncio.gather(*(runner.call(ToolCall(*call), shared) for call in calls)))
-
-    return asyncio.run(work())
 
 
 def of_episodes(runner: ToolRunner, call: ToolCall, episodes: str) -> list[Any]:
@@ -145,7 +118,7 @@ def test_the_log_of_calls_names_those_under_way(tmp_path):
         looking.name = "looking"
         runner = ToolRunner({"looking": looking})
         runner.log_calls(log)
-        (result,) = run(runner, ("looking", {}), each=context(turn=3))
+        (result,) = run(runner, ("looking", {}), shared=context(turn=3))
         assert "while calls of tools ran in it: looking (episode episode, turn 3); if a tool ended it" in result.text
         assert unfinished_calls(tmp_path) is None
 
@@ -155,7 +128,7 @@ def test_a_process_keeps_tools_apart():
     runner = ToolRunner(made(*names), isolation=dict.fromkeys(names, "process"))
     shared = context(turn=2)
     calls = [("whoami", {})] * 2
-    first, second, late, broken = run(runner, *calls, ("later", {"name": "é"}), ("act", {"how": "die"}), each=shared)
+    first, second, late, broken = run(runner, *calls, ("later", {"name": "é"}), ("act", {"how": "die"}), shared=shared)
     told = [json.loads(who.text) for who in (first, second)]
     assert all(one["process"] != os.getpid() and one["in time"] for one in told)
     assert {(one["episode"], one["turn"], one["task"], one["calls"]) for one in told} == {
@@ -180,7 +153,7 @@ def test_state_and_random_numbers_travel_to_a_process_and_back():
         shared.state.update({"noted": "x", "others": [1]})
         shared.rng.gauss(0, 1)
         runner = ToolRunner(made("count"), isolation={"count": isolation})
-        texts = [run(runner, call, each=shared)[0].text for call in calls]
+        texts = [run(runner, call, shared=shared)[0].text for call in calls]
         seen[isolation] = (texts, shared.state, shared.rng.random(), shared.rng.gauss(0, 1))
     assert seen["thread"] == seen["process"]
     assert seen["process"][1] == {"calls": 3, "others": [1]}
@@ -189,7 +162,7 @@ def test_state_and_random_numbers_travel_to_a_process_and_back():
 def test_what_a_process_prints_goes_to_standard_error_and_state_that_it_could_not_give_back_is_an_error(capfd):
     """What a command writes to standard output may be read by another program."""
     shared, runner = context(), ToolRunner(made("act"), isolation={"act": "process"})
-    said, kept = run(runner, ("act", {"how": "print"}), ("act", {"how": "keep a tuple"}), each=shared)
+    said, kept = run(runner, ("act", {"how": "print"}), ("act", {"how": "keep a tuple"}), shared=shared)
     assert "context.state holds what JSON cannot carry, such as a tuple" in kept.text
     assert (said.text, shared.state) == ("done", {})
     out, err = capfd.readouterr()
@@ -237,7 +210,6 @@ def test_processes_close_their_tool_and_leave_no_process_behind(tmp_path):
         assert select.select([os.pidfd_open(int(left.text))], [], [], 60)[0], "it still runs"
 
 
-@pytest.mark.slow
 @tool
 def described(
     a: int, b: Annotated[int, Field(ge=1, le=5, description="Between")] = 1, c: str = Field("x", min_length=1)

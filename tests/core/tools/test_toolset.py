@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tool_calls import run
 
-from agent_r1_core import ConfigError, SchemaTool, Task, Tool, ToolCall, ToolContext, ToolResources, Toolset
+from agent_r1_core import ConfigError, SchemaTool, Tool, ToolContext, ToolResources, Toolset
 from agent_r1_core.evaluation.baselines import SilentTool
 from agent_r1_core.metrics import declared as metric
 from agent_r1_core.metrics.catalogue import Catalogue
@@ -52,23 +51,15 @@ def server(*names: str) -> Server:
     return made
 
 
-def played(runner: ToolRunner, *calls: ToolCall) -> list[str]:
-    async def work() -> list[str]:
-        await runner.start(ToolResources(""))
-        try:
-            context = ToolContext("episode", 0, Task("task", "?"), random.Random(0))
-            return [(await runner.call(call, context)).text for call in calls]
-        finally:
-            await runner.close()
-
-    return asyncio.run(work())
+def played(runner: ToolRunner, *calls: tuple[str, dict[str, Any]]) -> list[str]:
+    return [result.text for result in run(runner, *calls)]
 
 
 def test_the_members_of_an_opened_toolset_are_the_tools_and_silenced_like_any_tool():
     tools = {"one": server("geo.move/to"), "two": server("add", "x" * 70)}
     runner = ToolRunner(tools, {"two": 3.0})
     right = {"a": 1, "_model-b": 2}
-    assert played(runner, ToolCall("geo_move_to", right), ToolCall("add", {"a": 1, "c": 2}), ToolCall("one", {})) == [
+    assert played(runner, ("geo_move_to", right), ("add", {"a": 1, "c": 2}), ("one", {})) == [
         '{"a": 1, "_model-b": 2}',
         "Error: wrong arguments for add: _model-b: field required; c: is no argument.",
         f"Error: there is no tool 'one'; the tools are: geo_move_to, add, {'x' * 64}.",
@@ -77,7 +68,7 @@ def test_the_members_of_an_opened_toolset_are_the_tools_and_silenced_like_any_to
     assert schema["name"] == "add"
     assert "title" not in schema["parameters"], "titles make prompts longer"
     assert not any(one.opened for one in tools.values())
-    assert played(ToolRunner({"one": server("add")}, wrap=SilentTool), ToolCall("add", right)) == ["No passage found."]
+    assert played(ToolRunner({"one": server("add")}, wrap=SilentTool), ("add", right)) == ["No passage found."]
 
 
 def test_two_tools_of_one_name_are_refused_and_what_was_open_is_closed():
