@@ -39,7 +39,7 @@ def test_the_version_is_printed_every_command_is_in_the_help_and_recipes_stand_b
 
 
 @pytest.mark.slow
-def test_closed_streams_end_no_command(root):
+def test_closed_streams_end_no_command():
     command = [sys.executable, "-c", "from agent_r1_cli.main import main; main()", "train", "--dry-run"]
     done = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

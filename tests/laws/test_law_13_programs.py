@@ -20,8 +20,7 @@ CONTAINER_OF_TASKS = "tasks: {train: {name: harbor, path: tasks, container: ./ev
 
 
 @pytest.fixture
-def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("AGENT_R1_STATE", str(tmp_path / "state"))
+def recipe(tmp_path: Path) -> Path:
     return tmp_path / "strange.yaml"
 
 
@@ -51,6 +50,6 @@ def test_the_users_own_programs_are_run_without_asking(recipe: Path, command: st
     assert load_config(recipe).config.env.name == "harbor"
 
 
-def test_a_program_of_the_command_line_is_the_users_own(recipe: Path) -> None:
+def test_a_program_of_the_command_line_is_the_users_own() -> None:
     own = ["env={name: program, command: [sh, -c, 'exit']}", "tools=[]"]
     assert load_config("default", own).config.env.name == "program"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dying_writers import written
 
 from agent_r1_core.errors import RunError
 from agent_r1_core.health.alarm import Alarm
@@ -54,11 +55,6 @@ def model(tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-def save(folder: Path) -> None:
-    (folder / "policy").mkdir()
-    (folder / "policy" / "weights").write_text("some")
-
-
 def train_resume_and_replace(home: Path, model: Path) -> None:
     """All that a run writes and deletes."""
     with Run.create(home, "run", {"seed": 0}, []) as run:
@@ -70,8 +66,8 @@ def train_resume_and_replace(home: Path, model: Path) -> None:
             run.write_evaluation(f"step_{step:06d}", {}, step, [{"task": "a"}])
             run.append_metrics(step, {})
             run.append_alarms([ALARM])
-            run.checkpoints.save(step, save, keep=1)
-        run.write_model(save)
+            run.checkpoints.save(step, written("some"), keep=1)
+        run.write_model(written("some"))
     with Run.resume(home / "run") as run:
         run.truncate_after(1)
         run.write_alarms([])
@@ -112,8 +108,8 @@ def test_a_full_disk_is_named_at_every_write(tmp_path: Path, model: Path) -> Non
             lambda: run.write_evaluation("mine", {}),
             lambda: run.append_metrics(1, {}),
             lambda: run.append_alarms([ALARM]),
-            lambda: run.checkpoints.save(1, save),
-            lambda: run.write_model(save),
+            lambda: run.checkpoints.save(1, written("some")),
+            lambda: run.write_model(written("some")),
         ]
         for write in writes:
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from dying_writers import written
 
 from agent_r1_core.errors import ConfigError, RunError
 from agent_r1_core.evaluation.result_file import ResultFile
@@ -30,11 +31,6 @@ def begin(home: Path, name: str | None = "first", **more: object) -> Run:
     return Run.create(home, name, CONFIG, PLUGINS, **more)  # type: ignore[arg-type]
 
 
-def save_policy(folder: Path) -> None:
-    (folder / "policy").mkdir()
-    (folder / "policy" / "config.json").write_text("{}")
-
-
 def train_some(run: Run, first: int, last: int) -> None:
     """Steps as a trainer writes them, with an evaluation and a checkpoint at every second one."""
     for step in range(first, last + 1):
@@ -42,7 +38,7 @@ def train_some(run: Run, first: int, last: int) -> None:
         run.append_metrics(step, {"reward/mean": step})
         if step % 2 == 0:
             run.write_evaluation(f"step_{step:06d}", {"n": 1}, step=step, episodes=[{"task": "a"}])
-            run.checkpoints.save(step, save_policy, keep=9)
+            run.checkpoints.save(step, written("some"), keep=9)
 
 
 def test_a_new_run_holds_its_configuration_and_plugins_and_has_a_name(tmp_path: Path) -> None:
@@ -76,7 +72,7 @@ def test_a_damaged_record_of_evaluation_tasks_is_named_and_a_run_that_is_read_is
     for write, given in (
         (run.append_metrics, (1, {})),
         (run.truncate_after, (0,)),
-        (run.write_model, (save_policy,)),
+        (run.write_model, (written("some"),)),
         (run.write_config, ({},)),
     ):
         with pytest.raises(RunError, match="open for reading only"):
@@ -154,7 +150,7 @@ def test_the_policy_of_a_run_is_its_best_then_its_final_then_its_latest(tmp_path
     with begin(tmp_path) as run:
         with pytest.raises(RunError, match="holds no policy yet"):
             run.policy()
-        run.checkpoints.save(1, save_policy)
+        run.checkpoints.save(1, written("some"))
         assert run.policy().folder == run.path / "checkpoints" / "step_000001" / "policy"
         run.write_model(lambda folder: (folder / "config.json").write_text("{}") and None)
         assert run.policy().folder == run.path / "model"
@@ -162,8 +158,8 @@ def test_the_policy_of_a_run_is_its_best_then_its_final_then_its_latest(tmp_path
         run.remove_model()
         assert run.policy().step == 1, "a run that goes on has no final policy"
         run.write_model(lambda folder: None)
-        run.checkpoints.save(2, save_policy, metric="eval/exact_match", value=0.5)
-        run.checkpoints.save(3, save_policy, metric="eval/exact_match", value=0.4)
+        run.checkpoints.save(2, written("some"), metric="eval/exact_match", value=0.5)
+        run.checkpoints.save(3, written("some"), metric="eval/exact_match", value=0.4)
         assert run.policy().folder == run.path / "checkpoints" / "step_000002" / "policy"
 
 

@@ -65,9 +65,6 @@ def test_demonstrations_whose_calls_fail_are_told_once_from_a_tenth_of_their_cal
     ]
 
 
-RUN = RunInfo("run", "nowhere", {})
-
-
 class Recorder(Tracker):
     def __init__(self) -> None:
         super().__init__()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dying_writers import written
 
 from agent_r1_core.config import load_config
 from agent_r1_core.errors import RunError
@@ -108,11 +109,6 @@ def test_a_damaged_record_of_hardware_or_plugins_is_named_and_no_pipe_is_read(tm
     check_plugin_files([{**PLUGIN, "value": str(tmp_path / "pipe.py"), "file_hash": "0"}])
 
 
-def save_policy(folder: Path) -> None:
-    (folder / "policy").mkdir()
-    (folder / "policy" / "weights").write_text("some")
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """A run of six steps, with checkpoints after the second, fourth and sixth."""
@@ -121,7 +117,7 @@ def run(tmp_path: Path) -> Run:
             write_trajectories(made.trajectory_file(step), step, [make_trajectory(reward=float(step))])
             made.append_metrics(step, {"reward/mean": step})
             if step % 2 == 0:
-                made.checkpoints.save(step, save_policy, keep=9)
+                made.checkpoints.save(step, written("some"), keep=9)
     return made
 
 
