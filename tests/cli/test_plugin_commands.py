@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,17 +35,11 @@ def count(number: int) -> None:
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, install: Callable[..., Path]) -> Path:
     """A folder on the path in which a distribution with commands is installed."""
     monkeypatch.setenv("AGENT_R1_CACHE", str(tmp_path / "cache"))
-    site = tmp_path / "site"
-    info = site / "thirds-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: thirds\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[agent_r1]\nthirds = thirds_plugin\n")
-    (site / "thirds_plugin.py").write_text(PLUGIN)
+    site = install("thirds", thirds=PLUGIN)
     (site / "thirds_commands.py").write_text(COMMANDS)
-    monkeypatch.syspath_prepend(str(site))
     return site
 
 
@@ -67,7 +62,7 @@ def test_a_command_is_listed_called_and_explained_its_failures_are_sentences_and
 
 
 def test_plugins_that_could_not_be_read_are_tried_again_and_unknown_ones_a_sentence(site, agent_r1, monkeypatch):
-    (site / "thirds_plugin.py").write_text("import missing_here\n" + PLUGIN)
+    (site / "thirds_thirds.py").write_text("import missing_here\n" + PLUGIN)
     assert not any(name.startswith("report") for name in offered())
     (site / "missing_here.py").touch()
     assert agent_r1("report", "count", "2").stdout == "1 2\n"
@@ -84,7 +79,7 @@ def test_help_reads_plugins_again_only_when_something_changed(site, monkeypatch)
     assert offered() == offered()
     assert offered()["report count"] == {"summary": "Count.", "plugin": "thirds"}
     assert len(read) == 1
-    (site / "thirds_plugin.py").write_text(PLUGIN.replace("report count", "report numbers"))
+    (site / "thirds_thirds.py").write_text(PLUGIN.replace("report count", "report numbers"))
     assert "report numbers" in offered()
     (site / "thirds-1.0.dist-info" / "entry_points.txt").unlink()
     (site / "thirds-1.0.dist-info").rename(site / "elsewhere-1.0.dist-info")

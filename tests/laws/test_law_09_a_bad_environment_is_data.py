@@ -190,14 +190,8 @@ def test_broken_plugins_are_reported_and_the_others_work(tmp_path: Path) -> None
         registry.find("tool", "licensed_search")
 
 
-def test_an_installed_plugin_that_nobody_uses_neither_runs_nor_takes_a_name(tmp_path, monkeypatch):
-    info = tmp_path / "aaa_rewards-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: aaa-rewards\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[agent_r1]\nrewards = aaa_generous\nother = aaa_other\n")
-    for module in ("aaa_generous", "aaa_other"):
-        (tmp_path / f"{module}.py").write_text("raise SystemExit\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
+def test_an_installed_plugin_that_nobody_uses_neither_runs_nor_takes_a_name(install, monkeypatch):
+    install("aaa-rewards", rewards="raise SystemExit", other="raise SystemExit")
     ran: list[str] = []
     monkeypatch.setattr(EntryPoint, "load", lambda point, load=EntryPoint.load: ran.append(point.module) or load(point))
     registry = Registry.discover()
