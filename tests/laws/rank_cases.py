@@ -176,14 +176,15 @@ def _saved(policy: Any) -> dict[str, Any]:
         return load_file(file) if file.exists() else {}
 
 
-def _gpt2_model() -> GPT2LMHeadModel:
+def gpt2_model() -> GPT2LMHeadModel:
     """Its layers stand under another name, and its matrices the other way round."""
     torch.manual_seed(0)
     return GPT2LMHeadModel(GPT2Config(vocab_size=300, n_embd=32, n_layer=2, n_head=2, n_positions=128)).eval()
 
 
-def _unpackable(ranks: Ranks) -> Found:
-    """A decoder that runs one sequence at a time, so that ranks run it different numbers of times within a pass."""
+def unpackable_model() -> Any:
+    """Its decoder refuses packed sequences, as recurrent architectures do, and runs one at a time: ranks run it a
+    different number of times within a pass."""
     model = tiny_model()
     forward = model.model.forward
 
@@ -193,7 +194,7 @@ def _unpackable(ranks: Ranks) -> Found:
         return forward(**keywords)
 
     model.model.forward = refusing
-    return _policy(ranks, "grpo", model)
+    return model
 
 
 def _experts(ranks: Ranks) -> Found:
@@ -231,12 +232,12 @@ OTHERS: dict[str, Callable[[Ranks], Found]] = {
     "adapters": partial(_policy, lora=ADAPTERS),
     "adapters with activation checkpointing": partial(_policy, lora=ADAPTERS, gradient_checkpointing="full"),
     "adapters with selective checkpointing": partial(_policy, lora=ADAPTERS, gradient_checkpointing="selective"),
-    "gpt2": lambda ranks: _policy(ranks, model=_gpt2_model()),
-    "unpackable": _unpackable,
+    "gpt2": lambda ranks: _policy(ranks, model=gpt2_model()),
+    "unpackable": lambda ranks: _policy(ranks, "grpo", unpackable_model()),
     "experts": _experts,
     "loaded": _loaded,
     "loaded, untied by its file": partial(_loaded, write=_untied),
-    "loaded gpt2": partial(_loaded, name="grpo_kl", write=lambda folder: _gpt2_model().save_pretrained(folder)),
+    "loaded gpt2": partial(_loaded, name="grpo_kl", write=lambda folder: gpt2_model().save_pretrained(folder)),
     "loaded adapters": partial(_loaded, lora=ADAPTERS),
     "loaded adapters of embeddings and head": partial(
         _loaded,

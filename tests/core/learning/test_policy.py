@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, MistralConfig, MistralForCausalLM
+from rank_cases import gpt2_model, unpackable_model
+from transformers import AutoModelForCausalLM, MistralConfig, MistralForCausalLM
 
 from agent_r1_core.contracts.training import LoraSettings, Recomputation
 from agent_r1_core.errors import ModelError
@@ -53,25 +54,7 @@ def sliding() -> MistralForCausalLM:
     return MistralForCausalLM(MistralConfig(**shape, num_key_value_heads=2, vocab_size=300, sliding_window=4))
 
 
-def with_dropout() -> GPT2LMHeadModel:
-    return GPT2LMHeadModel(GPT2Config(vocab_size=300, n_embd=32, n_layer=2, n_head=2, n_positions=128))
-
-
-def unpackable() -> Any:
-    """Its decoder refuses the packed keyword, as recurrent architectures do."""
-    model = tiny_model()
-    forward = model.model.forward
-
-    def refusing(**kwargs: Any) -> Any:
-        if "spans" in kwargs:
-            raise TypeError("unexpected keyword 'spans'")
-        return forward(**kwargs)
-
-    model.model.forward = refusing
-    return model
-
-
-@pytest.mark.parametrize(("make", "recompute"), [(sliding, "none"), (with_dropout, "full"), (unpackable, "none")])
+@pytest.mark.parametrize(("make", "recompute"), [(sliding, "none"), (gpt2_model, "full"), (unpackable_model, "none")])
 def test_other_architectures_score_alike_also_where_sequences_cannot_be_packed(
     make: Callable[[], Any], recompute: Recomputation, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -79,7 +62,7 @@ def test_other_architectures_score_alike_also_where_sequences_cannot_be_packed(
     model, packed = make().eval(), some_packed(longest=12)
     expected = one_by_one(model, packed)
     policy = Policy(model, gradient_checkpointing=recompute)
-    assert policy.decoder.packs == ("one sequence at a time" not in caplog.text) == (make is not unpackable)
+    assert policy.decoder.packs == ("one sequence at a time" not in caplog.text) == (make is not unpackable_model)
     torch.testing.assert_close(policy.logprobs(packed, predicted(packed)).logprobs, expected, atol=1e-5, rtol=1e-5)
 
 
