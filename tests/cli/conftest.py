@@ -1,4 +1,4 @@
-"""A small run of the default recipe, for the command line."""
+"""Commands in an empty current folder, and a small run of the default recipe."""
 
 from __future__ import annotations
 
@@ -34,10 +34,14 @@ def refuse(agent_r1: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-@pytest.fixture
-def small(noise: Path, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Arguments of a two-step run of the default recipe with a reward that varies; in an empty current folder."""
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def small(noise: Path, root: Path) -> list[str]:
+    """Arguments of a two-step run of the default recipe with a reward that varies."""
     return [
         *("-p", str(root / "tests/fixtures/end_to_end/vowels.py")),
         *(f"model.name={noise}", "model.dtype=float32", "threads=1", "engine.max_new_tokens=8", "env.max_turns=2"),

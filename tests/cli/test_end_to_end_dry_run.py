@@ -43,7 +43,6 @@ register_trackers = hookimpl(lambda: [TrackerSpec("radio", ":Radio", "Sends metr
     ],
 )
 def test_every_recipe_shows_itself(succeed, noise, tmp_path, monkeypatch, recipe):
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AGENT_R1_SERVE_KEY", "of the recipe judge")
     done = succeed("train", recipe, "--dry-run", "--trust", f"model.name={noise}")
     assert "plugins: arithmetic, calculator, " in done.stderr
@@ -107,8 +106,7 @@ def test_a_component_that_this_machine_cannot_run_is_an_error_already(agent_r1, 
     assert row in " ".join(doctor.stdout.split())
 
 
-def test_missing_data_files_are_an_error_already(agent_r1, noise, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_missing_data_files_are_an_error_already(agent_r1, noise, tmp_path):
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes/mine.yaml").write_text(
         f"extends: default\nmodel: {{name: {noise}}}\n"
@@ -146,8 +144,7 @@ TABLE = {"name": "table", "path": "rows.jsonl", "prompt": "question", "answers":
         (GOOD, {"tools": [{"name": "wiki_search", "corpus": "pages.jsonl"}]}, "{}/pages.jsonl holds no record"),
     ],
 )
-def test_records_are_read_as_training_reads_them(agent_r1, tmp_path, monkeypatch, rows, keys, why):
-    monkeypatch.chdir(tmp_path)
+def test_records_are_read_as_training_reads_them(agent_r1, tmp_path, rows, keys, why):
     Path("rows.jsonl").write_text(rows)
     Path("pages.jsonl").touch()
     keys = {"tasks.train": TABLE, "tasks.eval": "arithmetic"} | keys

@@ -99,7 +99,7 @@ def test_a_run_that_exists_is_neither_overwritten_nor_touched(agent_r1, changed,
         ("eval", ["--baseline", "guess"], 2, "'guess' is not one of"),
     ],
 )
-def test_what_cannot_be_resumed_or_evaluated(refuse, small, noise, command, arguments, code, sentence):
+def test_what_cannot_be_resumed_or_evaluated(refuse, noise, command, arguments, code, sentence):
     model = {"train": [f"model.name={noise}"], "eval": ["--model", noise, "threads=1"]}
     done = refuse(code, sentence, command, *arguments, *model[command])
     assert command == "eval" or done.stderr.count("error: ") == 1

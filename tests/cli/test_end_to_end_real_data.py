@@ -37,7 +37,7 @@ def test_hotpotqa_in_its_original_format(succeed, changed, real_data):
     assert run.evaluations()["step_000003"]["n"] == 2
 
 
-def test_search_over_a_corpus_of_thousands_of_passages(succeed, small, noise, real_data):
+def test_search_over_a_corpus_of_thousands_of_passages(succeed, noise, real_data):
     corpus = real_data / "2wikimultihopqa_corpus.json"
     succeed(
         *("eval", "hotpotqa-tiny", "--model", noise, "--baseline", "naive_rag"),

@@ -27,9 +27,8 @@ register_rewards = hookimpl(lambda: [RewardSpec("free", ":Free", "Always 1")])
 
 
 @pytest.fixture
-def strange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noise: Path) -> Path:
+def strange(tmp_path: Path, noise: Path) -> Path:
     """A folder that came from elsewhere, with the recipe `recipe.yaml`, the run `run`, and the plugin of both."""
-    monkeypatch.chdir(tmp_path)
     folder = tmp_path / "strange"
     folder.mkdir()
     plugin = folder / "gift.py"

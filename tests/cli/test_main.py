@@ -49,8 +49,7 @@ def test_closed_streams_end_no_command():
 
 
 @pytest.mark.parametrize("name", ["2024/7", "null/1e3"])
-def test_a_model_whose_path_looks_like_a_number_is_found(tmp_path, monkeypatch, name):
-    monkeypatch.chdir(tmp_path)
+def test_a_model_whose_path_looks_like_a_number_is_found(tmp_path, name):
     resolved = load_config("default")
     Run.create(*name.split("/"), resolved.dump(), resolved.registry.to_json()).close()
     assert resolve_for_model(None, name).config.model.name == str(tmp_path / name)
@@ -164,8 +163,7 @@ def offered(line: str, **variables: str) -> list[str]:
     return result.stdout.split()
 
 
-def test_the_tab_key_completes_commands_recipes_runs_and_components(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_tab_key_completes_commands_recipes_runs_and_components(tmp_path):
     run = tmp_path / "runs" / "mine"
     run.mkdir(parents=True)
     (run / "run.json").write_text("{}")

@@ -23,8 +23,7 @@ def test_a_project_of_every_kind_is_whole(succeed, tmp_path, kind):
     assert not [path for path in files if "{{" in path.read_text() or "{{" in str(path)]
 
 
-def test_it_passes_its_own_tests_before_it_is_installed_in_a_new_folder(agent_r1, succeed, tmp_path, monkeypatch, warm):
-    monkeypatch.chdir(tmp_path)
+def test_it_passes_its_own_tests_before_it_is_installed_in_a_new_folder(agent_r1, succeed, tmp_path, warm):
     succeed("new", "tool", UNUSED)
     folder = tmp_path / "agent-r1-letters-of-nobody"
     assert (folder / "tests" / f"test_{UNUSED}.py").is_file()

@@ -11,8 +11,7 @@ from agent_r1_core.config import load_config
 
 
 @pytest.mark.parametrize("command", ["play", "rollout", "eval"])
-def test_whoever_plays_other_tasks_reads_which_options_are_dropped(succeed, command, noise, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_whoever_plays_other_tasks_reads_which_options_are_dropped(succeed, command, noise):
     Path("actions.txt").write_text("<answer>2</answer>\n")
     short = ("engine.max_new_tokens=4", "env.max_turns=1", "threads=1", "--model", noise)
     options = {"play": ("--script", "actions.txt"), "rollout": (*short, "-n", 1), "eval": (*short, "evaluation.size=2")}
@@ -20,8 +19,7 @@ def test_whoever_plays_other_tasks_reads_which_options_are_dropped(succeed, comm
     assert 'tasks.eval is now miniwiki; of arithmetic these are dropped: tasks.eval.split="eval" (' in done.stderr
 
 
-def test_what_cannot_be_used_here_is_told_before_the_game(agent_r1, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_what_cannot_be_used_here_is_told_before_the_game(agent_r1):
     assert "textworld, which cannot be used here: there is no " in agent_r1("play", "textworld", "--trust").stderr
 
 
@@ -45,7 +43,6 @@ def test_a_script_plays_an_episode_to_its_reward_and_writes_the_summary_too(succ
     assert f"[tool calculator] {answer}\n" in done.stdout
     assert "the episode is over: terminated (answer)" in done.stdout
     assert "outcome reward 1.000 (exact_match 1.000" in done.stdout
-    script = tmp_path / "actions.txt"
     script.write_text("/calculator 1+1\n\nI know that it is 2.\n\n<answer>2</answer>\n")
     context = "context={name: summary, turns: 1, prompt: Sum up!, heading: So far}"
     done = succeed("play", "calculator", context, "--script", script)
@@ -55,7 +52,6 @@ def test_a_script_plays_an_episode_to_its_reward_and_writes_the_summary_too(succ
     assert f"{summed_up}  turn 1: a summary, with which the context begins anew\n[assistant] <answer>" in told
     assert "the episode is over: terminated (answer)" in told
 
-    expression, answer = sum_and_answer
     script = tmp_path / "actions.yaml"
     call = json.dumps({"name": "calculator", "arguments": {"expression": expression}})
     wrong = """'/calculator {"expression": "1+"}'"""

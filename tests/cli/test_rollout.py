@@ -82,7 +82,6 @@ def test_where_nothing_succeeds_nothing_is_written_and_what_cannot_be_shown_coun
     assert f"error: 0 of 4 episodes succeeded, none is kept, and {file} is not written" in done.stderr
     assert list(tmp_path.iterdir()) == []
     # Noise that every bound calls a success: its actions are cut by their budget.
-    file = tmp_path / "own.jsonl"
     done = agent_r1("rollout", *SETTINGS, "--model", noise, "-n", 4, "--keep-successes", file, "--success-at", -1)
     assert "left out" in done.stderr
     assert " successes: " in done.stderr

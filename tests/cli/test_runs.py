@@ -27,7 +27,6 @@ FAILURES = {"episodes": 3, "of": 203, "reason": "the prompt does not fit", "alik
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Three runs in the current folder's `runs`: an old one that has ended, one that trains, one that is damaged."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(runs_command.time, "time", lambda: NOW)
     config = {"training": {"steps": 25}, "algorithm": {"name": "ppo"}, "tasks": {"x": 1}, "sources": {}}
     for name, began in (("old", "2023-11-12T10:00:00+0000"), ("new", "2023-11-14T22:03:20+0000")):
@@ -104,8 +103,7 @@ def _on_a_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> list[str]:
     return re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue()).splitlines()
 
 
-def test_without_runs_it_says_how_to_get_one(agent_r1, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_without_runs_it_says_how_to_get_one(agent_r1):
     result = agent_r1("runs")
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr.startswith("there are no runs in runs; `agent-r1 train` makes one")

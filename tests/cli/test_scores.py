@@ -21,9 +21,8 @@ from agent_r1_core.testing.trajectories import make_task, make_trajectory
 
 
 @pytest.fixture
-def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+def make() -> Callable[..., Path]:
     """`make("a", 30)`: the run `a` with an evaluation that answers the first 30 of 40 questions."""
-    monkeypatch.chdir(tmp_path)
 
     def record(name: str, right: int, n: int = 40, metadata: Mapping[str, Any] | None = None, **facts: Any) -> Path:
         tasks = [

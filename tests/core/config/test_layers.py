@@ -191,7 +191,6 @@ def test_the_dump_loads_back_to_the_same_configuration_idle_defaults_and_plugin_
     assert second.config == first.config
     assert second.yaml() == first.yaml()
 
-    file = tmp_path / "config.yaml"
     file.write_text(load().yaml())
     assert load_config(file).config.env.config.hint_text == "look"
     with pytest.raises(ConfigError, match=r"env\.hint_text .*has no effect"):

@@ -74,7 +74,6 @@ def test_what_was_kept_and_is_idle_now_is_told_and_a_run_tells_only_what_was_no_
     file.write_text(resolved.yaml())
     assert load_config(file).config == resolved.config, "a resume does not take it for somebody's choice"
 
-    file = tmp_path / "config.yaml"
     file.write_text(loaded().yaml())
     resolved = load_config(file, ["engine.name=singer"], training=False)
     assert resolved.config.engine.config.max_new_tokens == 512
