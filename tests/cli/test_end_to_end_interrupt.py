@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
-import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
-from agent_r1_core import train
 from agent_r1_core.runs.run import Run
 
 ENDLESS = "training.steps=100000"
@@ -27,20 +21,17 @@ def start(warm: Path, keys: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-def steps(run: str) -> int:
-    path = Path("runs", run, "metrics.jsonl")
-    return path.read_text().count("\n") if path.exists() else 0
-
-
-def wait_for_steps(run: str, count: int, still_running: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while steps(run) < count and still_running() and time.monotonic() < deadline:
+def wait_for_steps(count: int, child: subprocess.Popen[str]) -> None:
+    deadline, file = time.monotonic() + PATIENCE, Path("runs/small/metrics.jsonl")
+    while child.poll() is None and time.monotonic() < deadline:
+        if file.exists() and file.read_text().count("\n") >= count:
+            return
         time.sleep(0.02)
 
 
 def test_an_interrupted_run_says_how_to_go_on_and_does(succeed, changed, warm):
     child = start(warm, changed(ENDLESS))
-    wait_for_steps("small", 2, lambda: child.poll() is None)
+    wait_for_steps(2, child)
     child.send_signal(signal.SIGINT)
     answer, narration = child.communicate(timeout=PATIENCE)
     run = Run.open("runs/small")
@@ -63,7 +54,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(succeed, changed, warm):
 
 def test_an_impatient_second_interruption_leaves_a_run_that_goes_on_too(succeed, changed, warm):
     child = start(warm, changed(ENDLESS, "checkpoint.every=1", "training.epochs=3"))
-    wait_for_steps("small", 2, lambda: child.poll() is None)
+    wait_for_steps(2, child)
     child.send_signal(signal.SIGTERM)
     child.send_signal(signal.SIGINT)
     _, narration = child.communicate(timeout=PATIENCE)
@@ -75,32 +66,3 @@ def test_an_impatient_second_interruption_leaves_a_run_that_goes_on_too(succeed,
     assert narration.splitlines()[-1].startswith(f"stopped after step {saved.step} of 100000; continue with: ")
     succeed("train", "runs/small", "--resume", f"training.steps={saved.step + 1}")
     assert [line["step"] for line in run.metrics()] == list(range(1, saved.step + 2))
-
-
-def test_an_interruption_in_a_notebook_ends_the_run_before_it_is_passed_on(changed):
-    """There a loop runs already, so the run has a thread of its own, which must not go on unseen."""
-    keys = [text for text in changed(ENDLESS) if "=" in text]
-    (plugin,) = [text for text in changed() if text.endswith("vowels.py")]
-    over = threading.Event()
-
-    def interrupt() -> None:
-        wait_for_steps("small", 1, lambda: not over.is_set())
-        os.kill(os.getpid(), signal.SIGINT)
-
-    async def cell() -> Run:
-        return train("default", keys, plugins=[plugin])
-
-    hand = threading.Thread(target=interrupt)
-    hand.start()
-    loop = asyncio.new_event_loop()
-    try:
-        with pytest.raises(KeyboardInterrupt, match=r"continue with: agent-r1 train runs/small --resume"):
-            loop.run_until_complete(cell())
-    finally:
-        over.set()
-        hand.join()
-        loop.close()
-    run = Run.open("runs/small")
-    saved = run.checkpoints.latest()
-    assert saved is not None
-    assert saved.step == steps("small") >= 1, "a running loop does not hinder training"

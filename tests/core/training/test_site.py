@@ -37,7 +37,8 @@ def register_sites():
 """
 
 
-def test_a_run_with_workers_opens_the_site_of_a_plugin(tmp_path: Path) -> None:
+async def test_a_run_with_workers_opens_the_site_of_a_plugin_also_in_a_notebook(tmp_path: Path) -> None:
+    """There a loop runs already."""
     (tmp_path / "sites.py").write_text(PLUGIN)
     tiny_model_folder(tmp_path / "model")
     workers = {"distributed": "{site: cellar, rollout_workers: 3}", "deterministic": "false"}
