@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from contexts import every_context
 from dying_writers import written
+from safetensors.torch import load_file
 from small_run import Notes, Terminated, fingerprint, rewritten, run_once
 
 from agent_r1_core.assembly.checkpointing import save_checkpoint
@@ -58,6 +60,14 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(folder: Path, al
     assert [one.step for one in parts.checkpoints.all()] == [3]
     assert {path.name for path in parts.model.iterdir()} >= {"tokenizer.json", "chat_template.jinja", "README.md"}
     assert fingerprint(parts) == fingerprint(whole)
+
+
+def test_adapters_are_resumed_bit_for_bit_and_merged_into_the_policy(folder: Path) -> None:
+    parts, whole = in_parts(folder, "adapters", 1, 2, model__lora__rank=4, evaluation__at_end="false")
+    assert fingerprint(parts) == fingerprint(whole)
+    first, last = (load_file(each / "model.safetensors") for each in (folder / "model", whole.model))
+    assert first.keys() == last.keys()
+    assert not all(torch.equal(first[name], last[name]) for name in first)
 
 
 @every_context
