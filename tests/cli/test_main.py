@@ -21,6 +21,7 @@ from agent_r1_core.config import load_config
 from agent_r1_core.errors import AgentR1Error, ConfigError, UnknownComponent
 from agent_r1_core.plugins import Registry
 from agent_r1_core.runs.run import Run
+from agent_r1_core.training.api import resolve
 
 HEAVY = {"torch", "transformers", "numpy", "pyarrow", "tokenizers", "rich", "ray"}
 
@@ -48,11 +49,13 @@ def test_closed_streams_end_no_command():
     assert closed.returncode == 0
 
 
-@pytest.mark.parametrize("name", ["2024/7", "null/1e3"])
-def test_a_model_whose_path_looks_like_a_number_is_found(tmp_path, name):
+@pytest.mark.parametrize("name", ["2024/7", "null/1e3", "a: b/x"])
+def test_a_run_whose_path_looks_like_a_number_is_found(tmp_path, name):
     resolved = load_config("default")
     Run.create(*name.split("/"), resolved.dump(), resolved.registry.to_json()).close()
     assert resolve_for_model(None, name).config.model.name == str(tmp_path / name)
+    settings = resolve(name, [], resume=True).config.run
+    assert f"{settings.dir}/{settings.name}" == name
 
 
 def interrupted_again() -> KeyboardInterrupt:
@@ -121,9 +124,13 @@ def test_the_debug_option_works_before_and_after_the_command(tmp_path, place):
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--help",), ("plugins", "list"), ("plugins", "list", "--json"), ("agent-r1", "train", "d")]
+    "arguments",
+    [("--help",), ("plugins", "list"), ("plugins", "list", "--json"), ("runs",), ("agent-r1", "train", "d")],
 )
 def test_light_commands_and_the_tab_key_import_nothing_heavy_and_no_component(arguments):
+    with Run.create("runs", "mine", {}, []) as run:
+        run.append_metrics(1, {"reward/mean": 0.5})
+        run.write_evaluation("step_000001", {"metrics": {"exact_match": {"mean": 0.9, "n": 20}}}, 1)
     call = [sys.executable, "-X", "importtime", "-c", "from agent_r1_cli.main import main; main()"]
     tab = {"_AGENT_R1_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(arguments), "COMP_CWORD": "2"}
     environment = {**os.environ, **tab} if arguments[0] == "agent-r1" else None

@@ -18,7 +18,6 @@ from agent_r1_core.runs.checkpoint import Checkpoint
 from agent_r1_core.runs.run import Run
 from agent_r1_core.runs.trajectory_file import write_trajectories
 from agent_r1_core.testing.trajectories import make_trajectory
-from agent_r1_core.training.api import resolve
 from agent_r1_core.training.resume import (
     check_plugin_files,
     check_resumable,
@@ -76,16 +75,6 @@ def test_another_choice_of_the_best_checkpoint_is_told(tmp_path: Path, metric: s
     tell_other_choice(Checkpoint(tmp_path, 2, "eval/f1", 0.5, 1, "x"), metric, basis, told.append)
     assert "".join(told).startswith(said)
     assert len(told) == bool(said)
-
-
-@pytest.mark.parametrize("name", ["2024/7", "null/1e3", "a: b/x"])
-def test_a_path_that_looks_like_a_number_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    resolved = load_config("default")
-    home, _, last = name.partition("/")
-    Run.create(home, last, resolved.dump(), resolved.registry.to_json()).close()
-    settings = resolve(name, [], resume=True).config.run
-    assert (settings.dir, settings.name) == (home, last)
 
 
 PLUGIN = {"name": "p", "distribution": None, "version": None, "value": "p.py", "status": "ok", "file_hash": None}
