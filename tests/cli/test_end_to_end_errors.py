@@ -97,9 +97,12 @@ def test_a_run_that_exists_is_neither_overwritten_nor_touched(agent_r1, changed,
         ("eval", ["--samples", "2", "evaluation.greedy=true"], 2, "evaluation.greedy"),
         ("eval", ["run.dir=/proc/runs"], 1, "error: /proc/runs could not be written"),
         ("eval", ["--baseline", "guess"], 2, "'guess' is not one of"),
+        ("rollout", ["--keep-successes", "gone/own.jsonl"], 1, "it needs the name of a file in a folder that exists"),
+        ("rollout", ["--task", "5000"], 1, "none has the index 5000"),
+        ("rollout", ["--model", "./gone"], 1, "neither a Hugging Face folder"),
     ],
 )
-def test_what_cannot_be_resumed_or_evaluated(refuse, noise, command, arguments, code, sentence):
-    model = {"train": [f"model.name={noise}"], "eval": ["--model", noise, "threads=1"]}
-    done = refuse(code, sentence, command, *arguments, *model[command])
+def test_what_cannot_be_resumed_evaluated_or_played(refuse, noise, command, arguments, code, sentence):
+    model = [f"model.name={noise}"] if command == "train" else ["--model", noise, "threads=1"]
+    done = refuse(code, sentence, command, *arguments, *([] if "--model" in arguments else model))
     assert command == "eval" or done.stderr.count("error: ") == 1

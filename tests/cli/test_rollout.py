@@ -93,18 +93,6 @@ def test_where_nothing_succeeds_nothing_is_written_and_what_cannot_be_shown_coun
     assert "its tasks are those of the set eval, which evaluation asks too; --set train takes" in own.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words", "code"),
-    [
-        (("--keep-successes", "no/such/folder/own.jsonl"), "it needs the name of a file in a folder that exists", 1),
-        (("--task", 5000), "none has the index 5000", 1),
-        (("--model", "./no-such-model"), "neither a Hugging Face folder", 1),
-    ],
-)
-def test_failures_are_one_sentence(refuse, arguments, words, code):
-    assert refuse(code, words, "rollout", *SETTINGS, *arguments).stderr.count("error:") == 1
-
-
 def decode(ids: Sequence[int]) -> str:
     return "".join(chr(ord("a") + index) for index in ids)
 

@@ -20,13 +20,17 @@ REWARD = PLUGIN.read_text()
 
 
 class Notes(Silence):
-    """A listener that remembers what was said."""
+    """A listener that remembers what was said, and of which episodes it heard."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
+        self.heard: list[tuple[int, int, str]] = []
 
     def note(self, text: str) -> None:
         self.said.append(text)
+
+    def episodes(self, done: int, total: int, of: str) -> None:
+        self.heard.append((done, total, of))
 
 
 class Terminated(Silence):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from small_run import overrides
+from small_run import Notes, overrides
 
 from agent_r1_core import EndStatus, Run, train
 from agent_r1_core.errors import RunError
@@ -127,16 +127,6 @@ def test_a_resume_removes_the_episodes_of_later_evaluations_and_may_record_other
     assert "trajectories" not in again.evaluations()["step_000002"]
 
 
-class Counting(Silence):
-    """Hears of episodes."""
-
-    def __init__(self) -> None:
-        self.heard: list[tuple[int, int, str]] = []
-
-    def episodes(self, done: int, total: int, of: str) -> None:
-        self.heard.append((done, total, of))
-
-
 @pytest.mark.parametrize("where", ["run", "new"])
 def test_an_evaluation_of_its_own_keeps_them_likewise(home: Path, run: Run, where: str) -> None:
     model = run.path if where == "run" else home / "model"
@@ -145,7 +135,7 @@ def test_an_evaluation_of_its_own_keeps_them_likewise(home: Path, run: Run, wher
     given = [key for key in given if not key.startswith(("algorithm=", "training.", "checkpoint=", "evaluation"))]
     own: dict[str, Any] = {"trust": Trust(named=True)} if where == "run" else {"plugins": [home / "vowels.py"]}
     plan = EvaluationPlan(resolve(run.path if where == "run" else "default", given, training=False, **own))
-    listener = Counting()
+    listener = Notes()
     _, path = evaluate(plan, listener)
     assert listener.heard == [(done, 4, "evaluation") for done in (1, 2, 3, 4)]
     made = Run.open(path.parent.parent)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from small_run import Notes
 
 from agent_r1_core import Algorithm, EngineError, Group
 from agent_r1_core.assembly.task_order import TaskOrder
@@ -45,16 +46,6 @@ class Rollouts:
         for group in groups:
             on_episode(group.trajectories[0])
         return RolloutResult(groups)
-
-
-class Shown(Silence):
-    """Remembers which episodes were shown."""
-
-    def __init__(self) -> None:
-        self.counts: list[int] = []
-
-    def episodes(self, done: int, total: int, of: str) -> None:
-        self.counts.append(done)
 
 
 def supply(k: int, rollouts: Rollouts, listener: Any = None, extra_rollouts: int = 0) -> Supply:
@@ -111,11 +102,11 @@ async def test_an_age_is_that_of_a_token_and_episodes_that_end_ahead_of_their_st
     rollouts.versions = lambda: ((0, 1), (1, 1))  # the weights change within every action
     _, second = await learn(supply(1, rollouts), rollouts, last=2)
     assert second.metrics == {metric.ROLLOUT_STALENESS: 0.5, metric.ROLLOUT_STALENESS_MAX: 1.0}
-    shown, counts, rollouts = Shown(), list[list[int]](), Rollouts()
+    shown, counts, rollouts = Notes(), list[list[int]](), Rollouts()
 
     def look(step: int) -> None:
-        counts.append(shown.counts.copy())
-        shown.counts.clear()
+        counts.append([done for done, *_ in shown.heard])
+        shown.heard.clear()
 
     await learn(supply(2, rollouts, listener=shown), rollouts, each=look)
     assert counts == [[1, 2]] * STEPS
