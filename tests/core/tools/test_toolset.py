@@ -89,6 +89,7 @@ def test_calls_errors_seconds_and_a_tools_own_numbers():
     together = {metric.TOOL_CALLS: 4.0, metric.TOOL_ERRORS: 3.0, metric.TOOL_TIMEOUTS: 0.0, metric.TIME_TOOLS: 4.0}
     assert {name: found[name] for name in together} == together
     assert found[metric.TOOL_AWAY] == 1.0, "the worst of all tools"
+    assert ToolCounts({"a": near, "b": far}).metrics()[metric.TOOL_AWAY] == 1.0, "whichever comes first"
     each = {"calls": 2.0, "errors": 1.0, "seconds": 1.0, "away": 0.25, "hits": 2.0}
     names = [metric.CALLS_OF_TOOL.of("near"), metric.ERRORS_OF_TOOL.of("near"), metric.SECONDS_OF_TOOL.of("near")]
     names += ["tools/near/away", "tools/near/hits"]
