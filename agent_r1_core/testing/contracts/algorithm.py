@@ -86,19 +86,23 @@ class AlgorithmContract(ComponentContract):
 
     def test_it_says_whether_it_credits_turns(self) -> None:
         algorithm = self.make()
-        if algorithm.credits_turns():
-            return
+        turns: dict[str, Any] = {"turns": 2, "reward": 0.0, "state_keys": ["start", "end"]}
         early, late = (
-            [random_trajectory(seed, turns=2, sample=seed, reward=0.0, turn_rewards=paid) for seed, paid in paying]
+            [random_trajectory(seed, sample=seed, turn_rewards=paid, **turns) for seed, paid in paying]
             for paying in (((0, [1.0, 0.0]), (1, [0.0, 0.0])), ((0, [0.0, 1.0]), (1, [0.0, 0.0])))
         )
         given = [
             self._advantages(_as_sampled([Group(one[0].task, one, baseline=one[1])])).advantages
             for one in (early, late)
         ]
-        assert torch.allclose(given[0], given[1], atol=1e-6), (
+        alike, told = torch.allclose(given[0], given[1], atol=1e-6), algorithm.credits_turns()
+        assert alike or told, (
             "it matters which turn a process reward was given for, and credits_turns() says that only their sum "
             "counts; return True there"
+        )
+        assert told != alike, (
+            "it does not matter which turn a process reward was given for, and credits_turns() says that it does; "
+            "return False there"
         )
 
     def test_its_metrics_are_declared(self) -> None:

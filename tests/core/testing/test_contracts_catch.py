@@ -159,7 +159,7 @@ Marks = changed("advantages", lambda own, batch: batch.trajectories[0].rewards.u
 OwnNormaliser = changed("loss", lambda own, tokens: replace(own, loss=own.loss / tokens.weights.sum()))
 Ascends = changed("loss", lambda own, tokens: replace(own, loss=-own.loss))
 Backwards = changed("advantages", lambda own, batch: replace(own, advantages=-own.advantages))
-# Each says something else of itself than it does: it compares no episodes, or credits each turn with its own reward.
+# Each says something else of itself than it does: whether it compares episodes, or credits turns with their own rewards.
 ComparesNothing = changed(
     "advantages", lambda own, batch: replace(own, advantages=batch.action_mask * batch.returns[:, None])
 )
@@ -167,6 +167,8 @@ CreditsTurns = changed(
     "advantages", lambda own, batch: replace(own, advantages=torch.where(batch.action_mask, batch.process_rewards, 0.0))
 )
 CreditsTurns.compares_samples = lambda self: False
+ClaimsTurns = changed("advantages", lambda own, batch: own)
+ClaimsTurns.credits_turns = lambda self: True
 Undeclared = changed("advantages", lambda own, batch: replace(own, metrics={"spread": 1.0}))
 # Every token is pulled to the old policy, and trajectories without advantage may be skipped all the same.
 PullsBack = changed(
@@ -253,6 +255,7 @@ OF_ONE_PROCESS = faulty(OfOneThread, isolation="process")
         (AlgorithmContract, PullsBack, {}, {"no_trajectory_with_a_gradient_is_skipped"}),
         (AlgorithmContract, ComparesNothing, {}, {UNCOMPARED}),
         (AlgorithmContract, CreditsTurns, {}, {"it_says_whether_it_credits_turns"}),
+        (AlgorithmContract, ClaimsTurns, {}, {"it_says_whether_it_credits_turns"}),
         (AlgorithmContract, Undeclared, {}, {"its_metrics_are_declared"}),
         (AlgorithmContract, Ascends, {}, {"a_good_action_becomes_likelier"}),
         (AlgorithmContract, Backwards, {}, {BETTER}),
