@@ -32,6 +32,19 @@ class SearchOptions:
     weights: tuple[float, float] = WEIGHTS
 
 
+def backend_of(folder: Path, manifest: Manifest, backend: str | None) -> str:
+    """The backend that searches an index: the one that uses all that was built, unless another is asked for.
+
+    Raises:
+        ConfigError: it was not built for that.
+    """
+    built = tuple(part for part in PARTS["hybrid"] if part in manifest.parts)
+    best = next(name for name, parts in PARTS.items() if parts == built)
+    if not set(PARTS.get(backend or best, [""])) <= set(built):
+        raise ConfigError(f"the index {folder} was built for {best}, not for {backend}; give backend {best}")
+    return backend or best
+
+
 def open_folder(folder: Path, backend: str | None = None, options: SearchOptions | None = None) -> Searcher:
     """The index in a folder.
 
@@ -45,11 +58,7 @@ def open_folder(folder: Path, backend: str | None = None, options: SearchOptions
         TaskError: there is no index, or it is damaged.
     """
     manifest, options = Manifest.read(folder), options or SearchOptions()
-    built = tuple(part for part in PARTS["hybrid"] if part in manifest.parts)
-    best = next(name for name, parts in PARTS.items() if parts == built)
-    backend = backend or best
-    if not set(PARTS.get(backend, [""])) <= set(built):
-        raise ConfigError(f"the index {folder} was built for {best}, not for {backend}; give backend {best}")
+    backend = backend_of(folder, manifest, backend)
     passages = Passages(folder / PASSAGES)
     facts = {"passages": manifest.passages, "corpus": manifest.corpus, "hash": manifest.hash}
 

@@ -25,6 +25,8 @@ from agent_r1_wiki_search.backends import open_searcher
 from agent_r1_wiki_search.config import WikiSearchConfig
 from agent_r1_wiki_search.connection import Call
 from agent_r1_wiki_search.corpus import stream_corpus
+from agent_r1_wiki_search.folder import backend_of
+from agent_r1_wiki_search.manifest import Manifest
 from agent_r1_wiki_search.packages import missing
 from agent_r1_wiki_search.remote import RemoteSearcher
 from agent_r1_wiki_search.searcher import LONGEST_QUERY, Hit, Searcher
@@ -74,13 +76,17 @@ class WikiSearch(Tool):
         self._searcher = open_searcher(self.config, resources)
 
     def check_data(self) -> None:
-        """Read the first passage of `corpus`; a `.json` file is read whole.
+        """Read the first passage of `corpus`, of which a `.json` file is read whole, and what `index` was built for.
 
         Raises:
-            TaskError: the corpus is malformed there, or empty.
+            ConfigError: the index was built for another backend.
+            TaskError: the corpus is malformed there, or empty, or the index is damaged.
         """
         if self.config.corpus is not None:
             next(stream_corpus(self.config.corpus))
+        if self.config.index is not None:
+            folder = Path(self.config.index)
+            backend_of(folder, Manifest.read(folder), self.config.backend)
 
     def other_corpora(self) -> tuple[str, ...]:
         """The source that the option names."""

@@ -159,7 +159,7 @@ Marks = changed("advantages", lambda own, batch: batch.trajectories[0].rewards.u
 OwnNormaliser = changed("loss", lambda own, tokens: replace(own, loss=own.loss / tokens.weights.sum()))
 Ascends = changed("loss", lambda own, tokens: replace(own, loss=-own.loss))
 Backwards = changed("advantages", lambda own, batch: replace(own, advantages=-own.advantages))
-# Each says something else of itself than it does: whether it compares episodes, or credits turns with their own rewards.
+# Each says something else of itself than it does: whether it compares episodes, or credits turns on their own.
 ComparesNothing = changed(
     "advantages", lambda own, batch: replace(own, advantages=batch.action_mask * batch.returns[:, None])
 )

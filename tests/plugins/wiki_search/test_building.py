@@ -18,6 +18,7 @@ from agent_r1_wiki_search.folder import open_folder
 from agent_r1_wiki_search.manifest import FILE, Manifest
 from agent_r1_wiki_search.passages import Passages
 from agent_r1_wiki_search.tantivy_part import TantivyPart
+from agent_r1_wiki_search.tool import WikiSearch
 
 from agent_r1_core import ConfigError, Passage, TaskError
 
@@ -185,6 +186,8 @@ def test_damage_and_what_the_index_was_not_built_for_are_seen_when_it_is_opened(
         file.write_bytes(content)
     with pytest.raises(ConfigError, match="was built for tantivy, not for dense; give backend tantivy"):
         open_folder(folder, "dense")
+    with pytest.raises(ConfigError, match="was built for tantivy, not for dense; give backend tantivy"):
+        WikiSearch(WikiSearch.Config(backend="dense", index=str(folder))).check_data()
     (folder / "tantivy" / "meta.json").unlink()
     with pytest.raises(TaskError, match=r"meta\.json is missing"):
         open_folder(folder, "tantivy")
