@@ -103,7 +103,7 @@ class Gateway:
     def app(self) -> Starlette:
         """The application; it has the routes of every dialect."""
         routes = [Route(path, self._reward, methods=["POST"]) for path in ("/reward", "/v1/reward")]
-        routes.append(Route("/v1/models", self._answering(chat, self._models)))
+        routes += [Route(f"/v1/models{one}", self._answering(chat, self._models)) for one in ("", "/{model:path}")]
         for dialect in DIALECTS:
             routes += [Route(path, self._answering(dialect, self._ask), methods=["POST"]) for path in dialect.PATHS]
         counting = self._answering(messages, self._count)
@@ -173,8 +173,9 @@ class Gateway:
 
     async def _models(self, request: Request, dialect: Dialect) -> Response:
         self._line(request)
-        policy = {"id": "policy", "object": "model", "created": self._begun, "owned_by": "agent-r1"}
-        return JSONResponse({"object": "list", "data": [policy]})
+        asked = request.path_params.get("model")
+        model = {"id": asked or "policy", "object": "model", "created": self._begun, "owned_by": "agent-r1"}
+        return JSONResponse(model if asked else {"object": "list", "data": [model]})
 
     async def _unknown(self, request: Request, dialect: Dialect) -> Response:
         raise Refused(

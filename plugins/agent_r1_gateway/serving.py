@@ -64,7 +64,8 @@ class Served:
             self._said.add(reply, action)
             asked.reply.set_result(reply)
         except ContextFull as error:
-            asked.refuse(Refused(f"prompt is too long: {error}", code="context_length_exceeded"))
+            told = str(error).partition(";")[0]  # what follows is advice for a recipe
+            asked.refuse(Refused(f"prompt is too long: {told}; send less", code="context_length_exceeded"))
         except (ModelError, EngineError) as error:
             asked.refuse(Refused(str(error)))
         except Exception as error:

@@ -414,6 +414,7 @@ def test_what_cannot_be_honoured_is_refused_and_no_turn(body, status, sentence):
     def run(client, episode):
         text = body if isinstance(body, str) else json.dumps(body)
         assert [model["id"] for model in client.http.get("models").json()["data"]] == ["policy"]
+        assert client.http.get("models/any/name").json()["id"] == "any/name"
         kept.extend((client, client.http.post("chat/completions", content=text)))
         client.ask([user("Hi")])
 

@@ -89,9 +89,12 @@ def test_what_the_engine_refuses_is_the_requests_fault() -> None:
         async def generate(self, request: Any) -> Any:
             raise errors.pop()
 
-    errors = [EngineError("a request has no ids"), ContextFull("a context of 9 ids leaves no room")]
+    errors = [
+        EngineError("a request has no ids"),
+        ContextFull("a context of 9 ids leaves no room; lower env.max_turns"),
+    ]
     for message, code in (
-        ("prompt is too long: a context of 9 ids leaves no room", "context_length_exceeded"),
+        ("prompt is too long: a context of 9 ids leaves no room; send less", "context_length_exceeded"),
         ("a request has no ids", None),
     ):
         answer = served(Refusing([""]), lambda client: client.post([user("Hi")]))
@@ -102,7 +105,7 @@ def test_what_the_engine_refuses_is_the_requests_fault() -> None:
 def test_a_giant_text_is_refused_before_it_is_encoded() -> None:
     policy, giant = ScriptedPolicy([""]), user("b " * 2**20)
     answer = served(policy, lambda client: client.post([giant]))
-    assert answer.json()["error"]["message"].endswith(" ids or more, and the model has 2048 positions")
+    assert answer.json()["error"]["message"].endswith(" ids or more, and the model has 2048 positions; send less")
     assert policy.requests == []
 
 
