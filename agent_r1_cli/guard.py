@@ -20,7 +20,7 @@ from agent_r1_core.errors import AgentR1Error, message_of
 DEBUG_VARIABLE = "AGENT_R1_DEBUG"
 """Set it to 1 to see the traceback of a failure."""
 INTERRUPTED = 130
-"""Exit code after Ctrl-C or SIGTERM."""
+"""Exit code after Ctrl-C, SIGTERM or SIGHUP."""
 _REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """What a full or read-only disk answers, also outside a run: in the cache, the temporary folder, a plugin's files."""
 

@@ -42,7 +42,8 @@ def train(
 ) -> Run:
     """Train an agent; returns its run, whose `health()` is the verdict of the health monitors.
 
-    In the main thread SIGTERM then does what Ctrl-C does: the run is saved, and KeyboardInterrupt says how to go on.
+    In the main thread SIGTERM and SIGHUP then do what Ctrl-C does: the run is saved, and KeyboardInterrupt says how to
+    go on.
 
     Args:
         recipe: a recipe's name or path; with `resume` also a run directory. None: the recipe `default`.

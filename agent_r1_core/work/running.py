@@ -28,7 +28,7 @@ T = TypeVar("T")
 END_SECONDS = 5.0
 """Time for what is left on a loop when its work is done."""
 _ECHO = 1.0
-"""Seconds in which a second SIGTERM is the first one's echo: `timeout` and batch systems tell a process and its group,
+"""Seconds in which a second signal is the first one's echo: `timeout` and batch systems tell a process and its group,
 and a shell or `make` in between passes it on."""
 _LOOK = 1.0
 """Seconds in which a thread that waits for a run sees an interruption."""
@@ -37,7 +37,7 @@ _LOOK = 1.0
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end; in a separate thread if an event loop is already running, as in a notebook.
 
-    In the main thread SIGTERM interrupts it as Ctrl-C does, so that what it has started ends with it.
+    In the main thread SIGTERM and SIGHUP interrupt it as Ctrl-C does, so that what it has started ends with it.
     """
     with termination_interrupts():
         try:
@@ -172,18 +172,19 @@ def _interruptions_noted() -> Iterator[list[int]]:
 
 @contextmanager
 def termination_interrupts() -> Iterator[None]:
-    """Let SIGTERM do what SIGINT does, in the main thread, unless the program around handles SIGTERM itself; a second
-    one shortly after it does nothing."""
-    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    if not ours:
-        yield
-        return
-    _running.told = -math.inf
-    signal.signal(signal.SIGTERM, _interrupt)
+    """Let SIGTERM, and SIGHUP of a terminal that is gone, do what SIGINT does, in the main thread, unless the program
+    around handles or ignores them itself, as under `nohup`; a second one shortly after it does nothing."""
+    main = threading.current_thread() is threading.main_thread()
+    ours = [one for one in (signal.SIGTERM, signal.SIGHUP) if main and signal.getsignal(one) == signal.SIG_DFL]
+    if ours:
+        _running.told = -math.inf
+    for one in ours:
+        signal.signal(one, _interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for one in ours:
+            signal.signal(one, signal.SIG_DFL)
 
 
 @dataclass
@@ -193,7 +194,7 @@ class _Running:
     task: asyncio.Task[Any] | None = None
     terminated: bool = False
     told: float = -math.inf
-    """When a SIGTERM came that is no echo."""
+    """When a signal came that is no echo."""
 
 
 _running = _Running()

@@ -18,6 +18,7 @@ from typing import Any
 from agent_r1_core import EpisodeError
 from agent_r1_core.opening import NotOpened, read_text
 from agent_r1_core.trajectory import question
+from agent_r1_gateway import reaper
 from agent_r1_gateway.program import Ended, Program, Result
 
 _GRACE = 2.0
@@ -79,6 +80,7 @@ class Process(Program):
         finally:
             for _, writing in pipes:
                 os.close(writing)
+        reaper.lives(self._process.pid, str(self._folder))
         self._watching = asyncio.create_task(self._watch(self._process, pipes, ended))
 
     def output(self) -> str:
@@ -95,6 +97,8 @@ class Process(Program):
             with suppress(asyncio.CancelledError):
                 await self._watching
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+        if self._process is not None:
+            reaper.ended(self._process.pid)
 
     def _signal(self, number: int) -> None:
         if self._process is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import textwrap
 import threading
@@ -200,6 +201,44 @@ def test_a_retry_repeats_the_request_of_its_own_client():
     second.reply.set_result(Reply("r", 0))
     line.leave(second)
     assert ask(1) is second
+
+
+PLAYS = """
+import asyncio, sys
+from agent_r1_gateway.process import Process
+async def play():
+    process = Process([sys.executable, "-c", *sys.argv[1:]], {}, 1000)
+    await process.start({"prompt": "?"}, "http://127.0.0.1:1", "key", print)
+    await asyncio.sleep(600)
+asyncio.run(play())
+"""
+WAITS = """
+import os, pathlib, subprocess, sys, time
+child = subprocess.Popen(["sleep", "600"])
+pathlib.Path(sys.argv[1] + ".new").write_text(f"{os.getpid()} {child.pid} {os.getcwd()}")
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+time.sleep(600)
+"""
+
+
+def test_programs_of_a_process_that_was_killed_end_and_their_folders_go(tmp_path):
+    told = tmp_path / "told"
+    playing = subprocess.Popen([sys.executable, "-c", PLAYS, WAITS, told])
+    try:
+        while not told.exists() and playing.poll() is None:
+            time.sleep(0.05)
+    finally:
+        playing.kill()
+        playing.wait()
+    program, child, folder = told.read_text().split(" ", 2)
+
+    def lives(process):
+        return psutil.pid_exists(int(process)) and psutil.Process(int(process)).status() != psutil.STATUS_ZOMBIE
+
+    deadline = time.monotonic() + 60
+    while (left := [lives(program), lives(child), Path(folder).exists()]) != [False] * 3:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
 
 
 def test_rewards_of_turns_reach_their_turns():
