@@ -29,7 +29,7 @@ class McpConfig(ComponentConfig):
     prefix: str = Field(default="", pattern=r"[A-Za-z0-9_-]{0,32}")
     """Precedes the names of the tools, so that those of two servers differ."""
     start_timeout: float = Field(default=60.0, gt=0)
-    """Seconds in which the server must have started and listed its tools."""
+    """Seconds that the server may take to start, and again to list its tools."""
 
     def idle(self) -> dict[str, str]:
         """Options without effect, and why."""

@@ -126,6 +126,9 @@ class Connection:
         self.answered = 0
         """Requests that were answered."""
         self._leaving = asyncio.Event()
+        self._seconds = config.start_timeout
+        self._limit: asyncio.Timeout | None = None
+        """Of the start, while it lasts."""
         self._session: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._keep(config, secrets, stderr, starting))
 
@@ -138,8 +141,12 @@ class Connection:
         return self._leaving.is_set() or self._task.done()
 
     async def tools(self) -> list[dict[str, Any]]:
-        """As `list_tools`; raises as `call`."""
-        listed: list[dict[str, Any]] = await self._ask(list_tools)
+        """As `list_tools`; raises as `call`, and a ConnectionError where they are not listed in time."""
+        await asyncio.shield(self._session)
+        try:
+            listed: list[dict[str, Any]] = await asyncio.wait_for(self._ask(list_tools), self._seconds)
+        except TimeoutError:
+            raise ConnectionError(f"it has not listed its tools {self._in_time}") from None
         return listed
 
     async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -155,7 +162,10 @@ class Connection:
     async def leave(self) -> None:
         """End the session, and the command's process."""
         self._leaving.set()
-        if not self._session.done():
+        # A start that is cancelled twice, by the time-out and here, would leave the process and wait for its end.
+        if not self._session.done() and not (self._limit is not None and self._limit.expired()):
+            if self._limit is not None:
+                self._limit.reschedule(None)
             self._task.cancel()
         await asyncio.wait({self._task})
 
@@ -181,20 +191,23 @@ class Connection:
     async def _keep(self, config: McpConfig, secrets: Secrets, stderr: IO[str], starting: asyncio.Semaphore) -> None:
         try:
             async with AsyncExitStack() as stack:
-                async with starting, asyncio.timeout(config.start_timeout):
+                async with starting, asyncio.timeout(self._seconds) as self._limit:
                     session = await stack.enter_async_context(session_with(config, secrets, stderr))
                 self._session.set_result(session)
                 await self._leaving.wait()
         except BaseException as error:
             if not self._session.done():
-                self._session.set_exception(ConnectionError(_first(error)))
+                self._session.set_exception(ConnectionError(self._why(error)))
                 self._session.exception()  # nobody may be waiting
 
+    def _why(self, error: BaseException) -> str:
+        """What went wrong first, of a group of exceptions."""
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if isinstance(error, TimeoutError):
+            return f"it did not start {self._in_time}"
+        return f"{type(error).__name__}: {error}".rstrip(": ")
 
-def _first(error: BaseException) -> str:
-    """What went wrong first, of a group of exceptions."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if isinstance(error, TimeoutError):
-        return "it did not start in time"
-    return f"{type(error).__name__}: {error}".rstrip(": ")
+    @property
+    def _in_time(self) -> str:
+        return f"within {self._seconds:g} seconds (start_timeout)"

@@ -119,7 +119,7 @@ class McpToolset(Toolset):
     async def _list(self) -> list[dict[str, Any]]:
         """All tools of a server; the one that serves the run stays."""
         server = self._servers[""] = Server(self._where, self._connect)
-        tools = await asyncio.wait_for(server.tools(), self.config.start_timeout)
+        tools = await server.tools()
         if self.config.per_episode:
             await self._close("")
         return tools

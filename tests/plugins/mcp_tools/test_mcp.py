@@ -183,6 +183,10 @@ async def test_a_server_at_an_address_may_go_and_come_back(monkeypatch: pytest.M
         ({"only": ["saay"]}, "offers no 'saay'; it offers: say, count"),
         ({"command": [sys.executable, "-c", "raise SystemExit('no key')"]}, "cannot be used: .*(no key)"),
         ({"command": ["no-such-program"]}, "no-such-program cannot be used"),
+        (
+            {"command": ["sleep", "86399"], "start_timeout": 0.3},
+            "sleep 86399 cannot be used: it did not start within 0.3 seconds \\(start_timeout\\); correct that",
+        ),
         ({"env": ["NOT_SET_ANYWHERE"]}, "environment variable NOT_SET_ANYWHERE"),
     ],
 )

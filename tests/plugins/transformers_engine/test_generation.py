@@ -259,7 +259,7 @@ async def test_kernels_sample_what_torch_samples(kind, serving, kernels_here):
                 both.append(answers)
     for one, other in zip(both[0] + both[1], both[2] + both[3], strict=True):
         assert one.ids == other.ids
-        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5, rel=0)
+        assert one.logprobs == pytest.approx(other.logprobs, abs=2e-5, rel=0)
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "qwen3", "llama", "gpt_neox"])
