@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
@@ -81,13 +82,15 @@ class Helper:
         return future
 
     def close(self) -> None:
-        """Kill the process, if there is one."""
+        """Kill the process, if there is one, and what it has started."""
         if running := self._running:
             self._kill(running)
             running.process.wait()
 
     def _kill(self, running: _Running) -> None:
-        running.process.kill()
+        if running.process.returncode is None:  # until somebody waits for it, its number is nobody else's
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(running.process.pid, signal.SIGKILL)
         with self._lock:
             if self._running is running:
                 self._running = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 import threading
 from concurrent.futures import Future
@@ -120,4 +121,4 @@ def serve() -> None:
 
     for line in sys.stdin.buffer:
         begin(json.loads(line))
-    os._exit(0)  # threads may still play
+    os.killpg(0, signal.SIGKILL)  # threads may still play, and have started what would live on

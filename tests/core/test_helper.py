@@ -16,12 +16,14 @@ import pytest
 from agent_r1_core.helper import Helper, HelperError, HelperGone
 
 PROGRAM = """
-import json, os, sys
+import json, os, subprocess, sys
 for line in sys.stdin:
     asked = json.loads(line)
     match asked["do"]:
         case "pid":
             said = {"value": os.getpid()}
+        case "start":
+            said = {"value": subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL).pid}
         case "refuse":
             said = {"error": "not that one"}
         case "die":
@@ -55,6 +57,13 @@ def test_it_is_one_process_that_keeps_our_environment_from_the_package_and_says_
     assert helper.ask("pid", 60) == before
     with pytest.raises(HelperGone, match="/nowhere/python cannot be started: No such file or directory"):
         Helper(["/nowhere/python"]).ask("pid", 60)
+
+
+def test_what_it_has_started_ends_with_it(helper):
+    child = os.pidfd_open(helper.ask("start", 60))
+    helper.close()
+    assert select.select([child], [], [], 60)[0]
+    os.close(child)
 
 
 @pytest.mark.parametrize("how", ["die", "noise"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 import textwrap
@@ -26,6 +27,7 @@ from agent_r1_gateway.program import _noted
 from agent_r1_gateway.server import shared_gateway
 from agent_r1_gateway.speech import reply_of
 from agent_r1_gateway.wire import ChatMessage, ChatRequest, Reply
+from agent_r1_gateway.worker import _START
 from agent_r1_tool_formats.hermes import Hermes
 from agent_r1_tool_formats.search_tags import SearchTags
 
@@ -592,6 +594,32 @@ def test_a_worker_plays_functions_and_is_replaced_when_it_dies(tmp_path, monkeyp
     (third,) = episodes("c")
     assert third.status is EndStatus.TERMINATED
     assert third.answer != first.answer
+
+
+STARTS = """
+import pathlib, subprocess, sys
+def run(episode):
+    pathlib.Path(__file__).with_suffix(".told").write_text(str(subprocess.Popen(["sleep", "600"]).pid))
+"""
+
+
+def test_what_a_function_has_started_ends_with_its_worker(tmp_path):
+    (tmp_path / "starting_agent.py").write_text(STARTS)
+    asked = {"id": 0, "task": {"prompt": "?"}, "address": "http://127.0.0.1:1", "key": "key"}
+    with subprocess.Popen(
+        [sys.executable, "-c", _START, "starting_agent:run"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=tmp_path,
+        start_new_session=True,
+    ) as worker:
+        worker.stdin.write(json.dumps(asked).encode() + b"\n")
+        worker.stdin.flush()
+        assert worker.stdout.readline()
+        child = os.pidfd_open(int((tmp_path / "starting_agent.told").read_text()))
+        worker.stdin.close()
+        assert select.select([child], [], [], 60)[0]
+        os.close(child)
 
 
 SHARES_A_LOCK = """
