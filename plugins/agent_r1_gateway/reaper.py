@@ -57,14 +57,14 @@ def _reap(lines: Iterable[str]) -> None:
             living[int(group)] = folder[0]
         else:
             living.pop(int(group), None)
-    for group, place in living.items():
+    for number, place in living.items():
         with suppress(OSError):
-            os.killpg(group, signal.SIGKILL)
+            os.killpg(number, signal.SIGKILL)
         shutil.rmtree(place, ignore_errors=True)
 
 
 if __name__ == "__main__":
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, signal.SIG_IGN)
     sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
     _reap(sys.stdin)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
 import os
 import signal
@@ -19,6 +20,8 @@ CLOSED = (-32000, "Connection closed")
 """Code and message of the package's error that says so; servers have other messages for that code."""
 _TOLD = 'echo $$ > "$0" && exec "$@"'
 """Becomes the command; the number of its process is in a file then."""
+_numbers = set[IO[str]]()
+"""The files with the numbers of the processes that live."""
 _PAGES = 100
 _CONNECTIONS = 256
 
@@ -47,13 +50,27 @@ async def session_with(config: McpConfig, secrets: Secrets, stderr: IO[str]) -> 
 
 @contextmanager
 def _group_ends() -> Iterator[str]:
-    """A file for the number of a process; what is left of its group ends with the context."""
+    """A file for the number of a process; what is left of its group ends with the context, or with this process."""
     with NamedTemporaryFile("r", prefix="agent-r1-mcp-") as file:
+        _numbers.add(file)
         try:
             yield file.name
         finally:
-            with suppress(ValueError, OSError):  # it never began; nothing is left
-                os.killpg(int(file.read()), signal.SIGKILL)
+            _numbers.discard(file)
+            _end_group(file)
+
+
+def _end_group(number: IO[str]) -> None:
+    with suppress(ValueError, OSError):  # it never began; nothing is left
+        os.killpg(int(number.read()), signal.SIGKILL)
+
+
+@atexit.register
+def _end_groups() -> None:
+    """Where an impatient interruption kept the contexts from ending."""
+    for number in tuple(_numbers):
+        _end_group(number)
+        number.close()
 
 
 def _to_command(config: McpConfig, secrets: Secrets, stderr: IO[str], number: str) -> Any:

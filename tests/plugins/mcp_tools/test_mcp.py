@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -183,9 +184,10 @@ async def test_a_server_at_an_address_may_go_and_come_back(monkeypatch: pytest.M
         ({"only": ["saay"]}, "offers no 'saay'; it offers: say, count"),
         ({"command": [sys.executable, "-c", "raise SystemExit('no key')"]}, "cannot be used: .*(no key)"),
         ({"command": ["no-such-program"]}, "no-such-program cannot be used"),
-        (
+        pytest.param(
             {"command": ["sleep", "86399"], "start_timeout": 0.3},
             "sleep 86399 cannot be used: it did not start within 0.3 seconds \\(start_timeout\\); correct that",
+            marks=pytest.mark.slow,  # the package gives it two seconds to end
         ),
         ({"env": ["NOT_SET_ANYWHERE"]}, "environment variable NOT_SET_ANYWHERE"),
     ],
@@ -194,6 +196,30 @@ async def test_a_server_that_cannot_be_used_is_a_sentence(options: dict[str, Any
     with pytest.raises(AgentR1Error, match=text):
         async with opened(**{"command": PLAIN, **options}):
             pass
+
+
+OPENS = """
+import sys
+from agent_r1_mcp.toolset import McpToolset
+from agent_r1_core.contracts.tool import ToolResources
+toolset = McpToolset(McpToolset.Config(command=["sh", "-c", sys.argv[1], *sys.argv[2:]]))
+toolset.open(ToolResources(".", {}))
+sys.stdin.read()
+"""
+STARTS = 'sleep 600 >&2 & echo $! > "$0"; exec "$@"'
+
+
+@pytest.mark.slow
+def test_what_a_server_has_started_ends_with_a_process_that_did_not_close_it(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    with subprocess.Popen([sys.executable, "-c", OPENS, STARTS, told, *PLAIN], stdin=subprocess.PIPE) as opener:
+        while not (told.exists() and told.read_text()):
+            assert opener.poll() is None
+            time.sleep(0.05)
+        child = os.pidfd_open(int(told.read_text()))
+        opener.communicate()
+        assert select.select([child], [], [], 60)[0]
+        os.close(child)
 
 
 @pytest.mark.parametrize(
