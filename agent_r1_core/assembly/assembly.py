@@ -261,7 +261,7 @@ def _frozen_policies(resolved: ResolvedConfig) -> dict[str, str]:
     """The options that name a run for a model that never learns here, such as a teacher, with the folder of its policy:
     the run may get a better one later."""
     names = frozen_models(resolved) | {resolved.make("algorithm", resolved.config.algorithm).reference_model()}
-    runs = {name: str(find_model(name).folder) for name in filter(None, names) if Run.is_run(name)}
+    runs = {name: str(find_model(name).folder.absolute()) for name in filter(None, names) if Run.is_run(name)}
     return {
         ".".join(map(str, (*key, option))): runs[value]
         for key, _, block in (find_blocks(resolved.dump()) if runs else ())

@@ -55,7 +55,8 @@ class Blueprint:
         """
         if name == "start" and self.model.run is not None and not self.learning:
             raise ConfigError(
-                "`start` is the model that a training begins with; to evaluate a run, name the opponent, or the judge"
+                "`start` is the model that a training begins with; to evaluate a run, name the judge or the opponent "
+                "in the option that says start, such as rewards.1.frozen=MODEL"
             )
         folder = self.model.folder if name == "start" else find_model(name).folder
         return replace(self.engine_model(), folder=str(folder), tokenizer=ChatTokenizer.from_folder(folder))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -61,10 +62,12 @@ def test_the_teacher_is_the_model_that_was_named(tmp_path: Path, adapters: str) 
     assert apart[1] > 0.1
 
 
-def test_a_run_that_teaches_is_the_policy_that_it_had_when_training_began(tmp_path: Path) -> None:
+def test_a_run_that_teaches_is_the_policy_that_it_had_when_training_began(tmp_path: Path, monkeypatch: Any) -> None:
+    """By a path that is found from any folder."""
+    monkeypatch.chdir(tmp_path)
     with Run.create(tmp_path, "teacher", {}, []) as teacher:
         teacher.checkpoints.save(1, lambda folder: shutil.copytree(BUNDLED / "tiny", folder / "policy"))
-    run = learn(tmp_path, f"algorithm={{name: distillation, teacher: {teacher.path}}}", steps=1)
+    run = learn(tmp_path, "algorithm={name: distillation, teacher: teacher}", steps=1)
     assert Path(run.config()["algorithm"]["teacher"]) == teacher.checkpoints.at(1).policy
 
 

@@ -52,7 +52,7 @@ def test_a_run_is_measured_against_the_model_that_it_began_with(tmp_path: Path) 
     resolved = resolve(run.path, [*where, "env.opponent=tiny-worlds"], plugins=[REWARD], training=False)
     found, _ = evaluate(EvaluationPlan(resolved))
     assert found.result.metrics["success"].n == 4
-    with pytest.raises(ConfigError, match="name the opponent"):
+    with pytest.raises(ConfigError, match="name the judge or the opponent in the option that says start"):
         evaluate(EvaluationPlan(resolved.replace({"env.opponent": "start"})))
 
 
