@@ -167,7 +167,7 @@ class Store:
         check_links(self.path)
         asked = {"scale": matrix.scale.name, "overrides": list(matrix.overrides)}
         for key, value in asked.items():
-            if sorted(found.get(key, ())) != sorted(value):
+            if _unordered(found.get(key)) != _unordered(value):
                 raise RunError(
                     f"{self.path} holds a matrix with {key} {found.get(key)}, not {value}; give what it has, or "
                     f"{elsewhere}"
@@ -182,6 +182,11 @@ class Store:
                     f"not be compared; put it back, or {elsewhere}"
                 )
         return known
+
+
+def _unordered(value: Any) -> Any:
+    """A list in an order of its own: that of overrides says nothing, since a recipe takes no key twice."""
+    return sorted(map(str, value)) if isinstance(value, list) else value
 
 
 def _difference(old: Any, new: Any, key: str = "") -> str | None:

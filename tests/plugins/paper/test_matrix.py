@@ -119,6 +119,16 @@ def test_a_folder_that_exists_needs_resume_and_holds_one_matrix(store: Store) ->
         RunError, match=r"holds a matrix with overrides \[\], not \['training\.steps=9'\]; give what it has, or name"
     ):
         store.open(of_ppo(overrides=("training.steps=9",)), resume=True)
+    marker = store.path / "matrix.json"
+    marker.write_text(json.dumps(json.loads(marker.read_text()) | {"overrides": 5}))
+    with pytest.raises(RunError, match=r"holds a matrix with overrides 5, not \[\]; give what it has"):
+        store.open(small, resume=True)
+
+
+def test_the_order_of_overrides_makes_no_other_matrix(store: Store) -> None:
+    of_ppo = partial(matrix, "table3", rows=("ppo",))
+    store.open(of_ppo(overrides=("training.steps=9", "training.lr=1e-5")), resume=False)
+    store.open(of_ppo(overrides=("training.lr=1e-5", "training.steps=9")), resume=True)
 
 
 def test_recipes_must_fit_the_table_row_by_row(store: Store) -> None:
