@@ -84,9 +84,10 @@ def curves(runs: Sequence[RunReader], names: Sequence[str]) -> Inline:
         if name not in known:
             raise RunError(_unknown(name, known, runs))
     paths = tuple(run.path for run in runs)
-    asked = {"runs": ",".join(quote(one, safe="") for one in ids_of(paths)), "metrics": ",".join(names)}
+    ids = ids_of(paths)
+    asked = {"runs": ",".join(quote(one, safe="") for one in ids), "metrics": ",".join(names)}
     height = _AROUND + _CHART * math.ceil(len(names) / _PER_ROW) + _LEGEND * (len(runs) > 1)
-    return Inline(_text(runs, recorded, names), paths, f"#/plot?{urlencode(asked)}", height)
+    return Inline(_text(ids, recorded, names), paths, f"#/plot?{urlencode(asked)}", height)
 
 
 def _recorded(run: RunReader) -> dict[str, dict[int, float]]:
@@ -117,13 +118,13 @@ def _unknown(name: str, known: Sequence[str], runs: Sequence[RunReader]) -> str:
     return f"{which} has no metric {name!r}; {hint}" if len(runs) == 1 else f"{which} has a metric {name!r}; {hint}"
 
 
-def _text(runs: Sequence[RunReader], recorded: Sequence[dict[str, dict[int, float]]], names: Sequence[str]) -> str:
+def _text(ids: Sequence[str], recorded: Sequence[dict[str, dict[int, float]]], names: Sequence[str]) -> str:
     """A line for each metric of each run: its curve, its range, and where it ended."""
     rows = []
     for name in names:
-        for run, one in zip(runs, recorded, strict=True):
+        for run, one in zip(ids, recorded, strict=True):
             points = sorted(one.get(name, {}).items())
-            label = name if len(runs) == 1 else f"{name}  {run.name}"
+            label = name if len(ids) == 1 else f"{name}  {run}"
             rows.append((label, _row(points)))
     width = max(len(label) for label, _ in rows)
     return "\n".join(f"{label.ljust(width)}  {row}" for label, row in rows)

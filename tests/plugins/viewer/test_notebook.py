@@ -43,9 +43,14 @@ def test_curves_in_a_terminal_have_their_range_and_a_name_that_is_none_gets_thos
     assert line.startswith("reward/mean  ")
     assert line.endswith(f"{min(rewards):.3g} to {max(rewards):.3g}, {rewards[-1]:.3g} in step 3")
     lines = repr(plot(other, "own/metric", "reward/mean", others=[small])).splitlines()
-    assert lines[0] == "own/metric  small   ▁▁▁  1, 1 in step 3"
-    assert lines[1] == "own/metric  small   not recorded"
-    assert lines[2] == "reward/mean  small  ▁ █  0.5 to 2, 2 in step 3"
+    first, second = (f"{run.path.parent.name}/small" for run in (other, small))
+    expected = {
+        f"own/metric  {first}": "▁▁▁  1, 1 in step 3",
+        f"own/metric  {second}": "not recorded",
+        f"reward/mean  {first}": "▁ █  0.5 to 2, 2 in step 3",
+    }
+    width = max(len(label) for label in (*expected, f"reward/mean  {second}"))
+    assert lines[:3] == [f"{label:{width}}  {row}" for label, row in expected.items()]
     assert repr(plot(str(other.path), "own/metric", "reward/mean", others=[small.path])).splitlines() == lines
     with pytest.raises(RunError, match=r"^run small has no metric 'reward/meen'; near it are reward/mean"):
         plot(small, "reward/mean", "reward/meen")
