@@ -2,7 +2,7 @@
 
 The credit of a turn or an episode is the mean over its tokens, its truth the sum of their exact advantages: what the
 agent's decisions there were worth, luck left out. With x the credit, y the truth, u what was decided (a token at its
-place, a word in its state; for episodes one of ten bins of y) and s where (the place, the state, anywhere):
+place, a word in its state; for episodes one of up to ten bins of y) and s where (the place, the state, anywhere):
 
     m(u) = E[x | u] - E[x | s],   t(u) = E[y | u] - E[y | s],   c = <m, t> / <m, m>,
     bias^2 = <c m - t, c m - t> / <t, t>,   variance = E[(c x - y)^2] / E[y^2] - bias^2
@@ -85,8 +85,8 @@ def moments(level: str, updates: list[Credited]) -> list[float]:
         torch.cat([getattr(update, name) for update in updates]) for name in Credited.__dataclass_fields__
     )
     if level == "episode":
-        decided = torch.empty_like(decided)
-        decided[y.argsort()] = torch.arange(len(y)) * _BINS // len(y)
+        _, value, counts = y.round(decimals=9).unique(return_inverse=True, return_counts=True)
+        decided = ((counts.cumsum(0) - counts) * _BINS // len(y))[value]  # equal truths are one decision
     _, decided = decided.unique(return_inverse=True)
     halves = [half == number for number in (0, 1)]
     first, second = (_centred(x, decided, where, own) for own in halves)

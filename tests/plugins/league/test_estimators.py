@@ -101,6 +101,9 @@ def test_scale_and_a_baseline_of_the_place_are_no_bias() -> None:
     wrong = torch.where(where == 0, -truth, truth)
     bias, _ = errors(moments("token", [Credited(wrong, truth, decided, where, half)]))
     assert bias == pytest.approx(1 - 0.5**2, abs=1e-2), "of four places one is wrong, and the scale halves them all"
+    anywhere = torch.zeros_like(where)
+    episodes = moments("episode", [Credited(noise, truth + noise * 1e-16, anywhere, anywhere, half)])
+    assert episodes == pytest.approx(moments("token", [Credited(noise, truth, decided % 2, anywhere, half)])), "ties"
 
 
 def test_every_registered_name_takes_part_or_says_why_not() -> None:
