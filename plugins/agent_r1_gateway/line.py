@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -84,7 +85,7 @@ class Line:
         self._asked: deque[Asked] = deque()
         self._by_digest: dict[bytes, list[Asked]] = {}
         self._by_key: dict[str, Asked] = {}
-        self._ended: str | None = None
+        self._ended: Callable[[], Refused] | None = None
         self.refused = ""
         """Why the last request was refused; empty where it was not."""
         self.unrewarded = ""
@@ -97,7 +98,7 @@ class Line:
             Refused: the line has been closed, or an idempotency key came with another body before.
         """
         if self._ended is not None:
-            raise Refused(self._ended, 403, "permission_error")
+            raise self._ended()
         self.refused = ""
         body = json.dumps(request.body, sort_keys=True, default=str).encode()
         digest = hashlib.blake2b(api.encode() + body, digest_size=16).digest()
@@ -155,10 +156,12 @@ class Line:
         """Report a reward for the last turn; `others` are names of what else was sent.
 
         Raises:
-            Refused: it is no finite number, something comes with it, or nobody takes rewards here.
+            Refused: it is no finite number, something comes with it, or nobody takes rewards here, or no longer.
         """
-        if self._on_reward is None or self._ended is not None:
-            raise Refused(self._ended or "nothing is trained here, so that rewards have no meaning", 403)
+        if self._ended is not None:
+            raise self._ended()
+        if self._on_reward is None:
+            raise Refused("nothing is trained here, so that rewards have no meaning", 403)
         wrong = "is no number between -1e18 and 1e18"
         if isinstance(value, int | float) and abs(value) < 1e18:
             wrong = f"comes with {others[0]!r:.80}, which has no meaning here" if others else ""
@@ -167,8 +170,8 @@ class Line:
             raise Refused(self.unrewarded)
         self._on_reward(float(value))
 
-    def close(self, sentence: str) -> None:
+    def close(self, sentence: str, status: int = 403, kind: str = "permission_error") -> None:
         """Refuse what waits, and whatever still comes, with this sentence."""
-        self._ended = sentence
+        self._ended = partial(Refused, sentence, status, kind)
         for asked in list(self._asked):
-            asked.refuse(Refused(sentence, 403, "permission_error"))
+            asked.refuse(self._ended())

@@ -87,6 +87,9 @@ async def _serve(resolved: ResolvedConfig, host: str, port: int, key: str | None
         say("serving; press Ctrl-C to end")
         ended = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
-        await ended.wait()
+        try:
+            await ended.wait()
+        finally:
+            line.close("the server is ending; ask again when it runs", 503, "api_error")
     finally:
         await assembly.close()
