@@ -57,6 +57,12 @@ class Matrix:
         for name in self.rows:
             if name not in known:
                 raise ConfigError(f"{self.table.name} has no row {name!r}; its rows are {', '.join(known)}")
+        for text in self.overrides:
+            if own := [row.name for row in self.asked if _key(text) in map(_key, row.overrides)]:
+                raise ConfigError(
+                    f"override '{text}': {_key(text)} is what sets the row {own[0]} apart; leave it out, or name other "
+                    "rows with --row"
+                )
 
     @property
     def keys(self) -> set[str]:

@@ -199,6 +199,7 @@ def test_a_dry_run_prints_commands_that_can_be_run_and_touches_nothing(agent_r1:
         (["table3", "--scale", "huge"], "there is no scale 'huge'; the scales are tiny, paper"),
         (["shaping", "--scale", "paper"], "shaping has no scale 'paper', only tiny"),
         (["table3", "--row", "dpo"], "table3 has no row 'dpo'; its rows are base_tool_call, naive_rag"),
+        (["shaping", "training.steps=3"], "'training.steps=3': training.steps is what sets the row lake-parts apart"),
         (["table3", "seed=1"], "override 'seed=1': the matrix decides seed; use --seeds"),
         (["table3", "training.stps=1"], "did you mean training.steps?"),
     ],
