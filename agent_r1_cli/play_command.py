@@ -155,7 +155,10 @@ class Player:
             return
         if scripted or action != text:
             self.tell(f"[assistant] {action}")
+        acted = self.seat.player
         self.tell(f"  {turn_line(self.runner.run(self.seat.act(action)))}")
+        if self.seat.player != acted and not self.seat.over:
+            self.tell(f"[player {self.seat.player} acts]")
 
 
 def _keep(seat: Seat, runner: asyncio.Runner, file: Path, success_at: float | None) -> str:
@@ -187,8 +190,11 @@ def _conclude(seat: Seat, finished: bool, as_json: bool, tell: Callable[[str], N
         print_json({"finished": finished, "episode": episode_json(trajectory, seat.decode) | left})
     elif finished:
         tell(f"the episode is over: {trajectory.status} ({trajectory.reason})")
-        for line in outcome_lines(trajectory):
-            tell(f"  {line}")
+        for one in (trajectory, *trajectory.others):
+            if trajectory.others:
+                tell(f"player {one.player}:")
+            for line in outcome_lines(one):
+                tell(f"  {line}")
     if not finished:
         say("stopped before the end of the episode: no outcome was scored")
 

@@ -77,6 +77,11 @@ class Seat:
         return self._episode.trajectory
 
     @property
+    def player(self) -> int:
+        """The number of the player who acts, or acted last."""
+        return self._episode.observation.player
+
+    @property
     def tools(self) -> dict[str, Tool]:
         """The tools that `/NAME` can call."""
         return self._settings.tools.tools if self._settings.tool_format is not None else {}

@@ -168,7 +168,7 @@ class TextArena(ToolEnv):
         penalty = self.config.illegal_penalty * illegal
         observation = None if game.over else self._next()
         if observation is not None:
-            return Step(observation, reward=-penalty, errors=errors, info={"illegal": int(illegal)})
+            return Step(observation, reward=0.0 - penalty, errors=errors, info={"illegal": int(illegal)})
         outcomes = self._outcomes()
         own = outcomes.pop(self._numbers[seat])
         info = {"illegal": int(illegal), **own.info}

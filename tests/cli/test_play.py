@@ -65,6 +65,20 @@ def test_a_script_plays_an_episode_to_its_reward_and_writes_the_summary_too(succ
     assert (last["action"], told["episode"]["rewards"]["exact_match"]) == (f"<answer>{answer}</answer>", 1.0)
 
 
+def test_whoever_plays_both_sides_reads_whose_turn_it_is_and_what_each_got(succeed, tmp_path):
+    script = tmp_path / "moves.txt"
+    script.write_text("[0 1]\n\n[1 2]\n\n[1 1]\n")
+    told = succeed("play", "textarena", "--script", script).stdout
+    first, second, third = (
+        told.index(move) for move in ("[assistant] [0 1]", "[assistant] [1 2]", "[assistant] [1 1]")
+    )
+    assert first < told.index("  turn 0: reward 0.000\n[player 1 acts]\n[assistant] [1 2]") < second
+    assert told.index("[player 0 acts]\n[assistant] [1 1]") < third
+    assert told.count(" acts]") == 2
+    ends = [" ".join(one.split()) for one in told.partition("(env)\n")[2].split("player ")[1:]]
+    assert ends == ["0: no answer outcome reward 0.000 return 1.000", "1: no answer outcome reward 0.000 return -1.000"]
+
+
 def test_a_person_may_mistype_and_quit_and_is_told_how_to_answer_and_what_is_scored(agent_r1, succeed):
     done = succeed("play", "calculator", input="/calc 3\n\nno idea\n/quit\n")
     assert "not sent: there is no tool 'calc'; write one of /calculator EXPRESSION, /help, /quit" in done.stdout
