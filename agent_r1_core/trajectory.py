@@ -318,5 +318,5 @@ class Group:
 
 
 def differ(low: float, high: float) -> bool:
-    """Whether two sums of rewards, the smaller one first, are apart by more than rounding."""
-    return high - low > ROUNDING * max(1.0, abs(low), abs(high))
+    """Whether two sums of rewards, the smaller one first, are apart by more than rounding; NaN is apart from all."""
+    return not high - low <= ROUNDING * max(1.0, abs(low), abs(high))

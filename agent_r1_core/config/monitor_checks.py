@@ -49,6 +49,8 @@ def _lacking(config: RunConfig, name: str, algorithm: Algorithm) -> dict[Need, s
         lacking["reference"] = f"the algorithm {name} has no reference here"
     if "critic" in algorithm.roles():
         lacking["no critic"] = f"the algorithm {name} has a critic"
+    else:
+        lacking["a critic"] = f"the algorithm {name} has no critic"
     if training.epochs * training.minibatches == 1 and algorithm.importance_level() is not None:
         lacking["several passes"] = (
             "with training.epochs=1 and training.minibatches=1 the policy has not moved when the loss is computed"

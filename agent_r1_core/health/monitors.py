@@ -40,7 +40,7 @@ MONITORS: tuple[Monitor, ...] = (
         "no_spread",
         metric.GROUPS_WITHOUT_SPREAD,
         AtLeast(threshold=1, steps=1),
-        "no group has any spread of rewards, so that to compare its episodes teaches nothing",
+        "the returns of every group are all equal, so that to compare them teaches nothing",
         _FOR_SPREAD,
         needs="compared groups",
     ),
@@ -113,6 +113,14 @@ MONITORS: tuple[Monitor, ...] = (
         AtLeast(threshold=1, steps=1),
         "a gradient, advantage or reward was not finite, and that update was skipped",
         f"{_LOWER_RATE}, model.dtype=float32, or a look at the rewards and the algorithm's loss",
+    ),
+    Monitor(
+        "critic_nonfinite",
+        metric.CRITIC_SKIPPED_NONFINITE,
+        AtLeast(threshold=1, steps=1),
+        "a gradient of the critic was not finite, so that it did not learn",
+        "a lower training.critic_lr from an earlier checkpoint, or a look at how large rewards are",
+        needs="a critic",
     ),
     Monitor(
         "zero_update",

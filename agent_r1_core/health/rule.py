@@ -192,8 +192,9 @@ class Loss(Rule):
 
 
 Need = Literal[
-    "tools", "groups", "compared groups", "no compared groups", "reference", "no critic", "several passes",
-    "importance weights", "evaluations", "measurements", "measured thoughts", "one version", "a mismatch mask",
+    "tools", "groups", "compared groups", "no compared groups", "reference", "a critic", "no critic",
+    "several passes", "importance weights", "evaluations", "measurements", "measured thoughts", "one version",
+    "a mismatch mask",
 ]  # fmt: skip
 """What a run must have so that a monitor's metric says anything."""
 

@@ -192,7 +192,7 @@ def test_a_resume_of_a_finished_run_changes_nothing_and_says_how_to_train_it_fur
 def test_a_run_without_rewards_is_told_before_it_begins(succeed, changed):
     done = succeed("train", *changed("rewards=[]", "training.steps=1"))
     assert done.stderr.startswith("no reward has a weight: ")
-    assert "step 1: no group has any spread of rewards" in done.stderr
+    assert "step 1: the returns of every group are all equal" in done.stderr
 
 
 @pytest.mark.slow

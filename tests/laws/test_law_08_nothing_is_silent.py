@@ -75,4 +75,4 @@ def test_a_malformed_call_becomes_an_observation_for_the_model() -> None:
 def test_a_step_in_which_no_reward_varies_is_a_loud_warning() -> None:
     group = Group(Task("t", "?"), [make_trajectory(sample=index, reward=1.0) for index in range(4)])
     (alarm,) = Watch(HealthConfig(), {"return_std"}).judge(1, spread_metrics([group.returns]))
-    assert "no group has any spread" in alarm.note()
+    assert "the returns of every group are all equal" in alarm.note()

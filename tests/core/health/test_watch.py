@@ -84,7 +84,7 @@ def test_a_collapse_is_told_sign_by_sign_each_once_also_by_whoever_goes_on_in_th
     assert quiet == found - {min(found)} != found
 
 
-def test_spread_is_judged_beside_the_reward_and_by_episodes_where_no_groups_are_compared() -> None:
+def test_spread_is_judged_beside_the_reward_by_episodes_where_no_groups_are_compared_and_a_critic_where_it_is() -> None:
     """Spread that falls while the reward rises is no sign."""
 
     def alarms(last_reward: float) -> set[str]:
@@ -94,16 +94,16 @@ def test_spread_is_judged_beside_the_reward_and_by_episodes_where_no_groups_are_
         return {alarm.monitor for alarm in Watch(HealthConfig()).replay(lines)}
 
     assert alarms(0.6) - alarms(0.9) == {"spread_without_gain"}
-    metrics = {"health/return_std": 0.0, "health/groups_without_spread": 1.0}
-    for keys, monitor in (
-        (["training.samples_per_task=1"], "return_std"),
-        (["algorithm=ppo"], "return_std"),
-        ([], "no_spread"),
+    metrics = {"health/return_std": 0.0, "health/groups_without_spread": 1.0, "update/critic_skipped_nonfinite": 1.0}
+    for keys, monitors in (
+        (["training.samples_per_task=1"], ["return_std"]),
+        (["algorithm=ppo"], ["return_std", "critic_nonfinite"]),
+        ([], ["no_spread"]),
     ):
         config = load_config("default", keys)
         algorithm = config.make("algorithm", config.config.algorithm)
         watch = Watch(HealthConfig(), set(idle_monitors(config.config, "it", algorithm)))
-        assert [alarm.monitor for alarm in watch.judge(1, metrics)] == [monitor]
+        assert [alarm.monitor for alarm in watch.judge(1, metrics)] == monitors
 
 
 def test_a_severe_alarm_is_a_reason_to_stop_while_it_stands_and_up_to_six_are_named() -> None:
@@ -165,6 +165,7 @@ def test_what_no_monitor_can_use_is_refused(keys: list[str], sentence: str) -> N
 COMPARED = {"no_spread", "groups_without_spread"}
 GROUPS = {"group_std", "spread_without_gain", *COMPARED}
 CALLS = {"tool_calls", "tool_errors", "tools_away", "repeated_calls"}
+CRITIC = {"critic_nonfinite"}
 SHOWN = {"entropy_collapse", "length", "tool_calls", "reward"}
 """Idle where everything is shown to the policy."""
 
@@ -172,12 +173,12 @@ SHOWN = {"entropy_collapse", "length", "tool_calls", "reward"}
 @pytest.mark.parametrize(
     ("keys", "idle"),
     [
-        (["tools=[]"], CALLS | LONE | CLIPS | REFERENCE),
-        (["training.samples_per_task=1"], GROUPS | CLIPS | REFERENCE),
-        (["algorithm={name: grpo, kl_coef: 0.1}", "training.epochs=2"], LONE | CLIPS - {"clip_fraction"}),
-        (["training={importance_clip: 2, mismatch_mask: icepop, minibatches: 2}"], LONE | REFERENCE),
-        (["algorithm={name: grpo, objective: dppo}"], LONE | REFERENCE | CLIPS - {"clip_fraction"}),
-        (["algorithm=sft", "training.samples_per_task=1"], SHOWN | GROUPS | LONE | CLIPS | REFERENCE),
+        (["tools=[]"], CALLS | LONE | CLIPS | REFERENCE | CRITIC),
+        (["training.samples_per_task=1"], GROUPS | CLIPS | REFERENCE | CRITIC),
+        (["algorithm={name: grpo, kl_coef: 0.1}", "training.epochs=2"], LONE | CLIPS - {"clip_fraction"} | CRITIC),
+        (["training={importance_clip: 2, mismatch_mask: icepop, minibatches: 2}"], LONE | REFERENCE | CRITIC),
+        (["algorithm={name: grpo, objective: dppo}"], LONE | REFERENCE | CLIPS - {"clip_fraction"} | CRITIC),
+        (["algorithm=sft", "training.samples_per_task=1"], SHOWN | GROUPS | LONE | CLIPS | REFERENCE | CRITIC),
         (
             ["algorithm=ppo", "evaluation.every=0"],
             {"bootstrapped_without_critic", "exact_match", "success", *COMPARED} | CLIPS | REFERENCE,

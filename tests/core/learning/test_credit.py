@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 
@@ -47,6 +48,7 @@ def test_whitening_equal_numbers_gives_exact_zeros_and_leaves_a_tiny_spread_tiny
     assert not whiten(torch.full((1, 3), 0.1), mask).any()
     assert not whiten(torch.tensor([[0.3, 0.3 + 3e-8, 0.3]]), mask).any(), "rounding, and no spread"
     assert not whiten(torch.full((1, 1), 5.0), mask[:, :1]).any()
+    assert whiten(torch.full((1, 3), math.nan), mask).isnan().all(), "what is no number is no zero"
     found = whiten(torch.tensor([[0.0, 1e-4]]), mask[:, :2])
     assert found.tolist() == [pytest.approx([-5e-5 / 1.5e-8**0.5, 5e-5 / 1.5e-8**0.5])]
 
