@@ -88,10 +88,10 @@ class Process(Program):
 
     async def stop(self) -> None:
         if self._process is not None:
-            self._signal(signal.SIGTERM)
+            reaper.signal_session(self._process.pid, signal.SIGTERM)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), _GRACE)
-            self._signal(signal.SIGKILL)
+            reaper.signal_session(self._process.pid, signal.SIGKILL)
         if self._watching is not None:
             self._watching.cancel()
             with suppress(asyncio.CancelledError):
@@ -99,11 +99,6 @@ class Process(Program):
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
         if self._process is not None:
             reaper.ended(self._process.pid)
-
-    def _signal(self, number: int) -> None:
-        if self._process is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, number)
 
     async def _watch(self, process: asyncio.subprocess.Process, pipes: Sequence[tuple[int, int]], ended: Ended) -> None:
         """Keep what is printed, and report the end."""

@@ -1,7 +1,7 @@
 """Reaper: ends the programs of a process that was killed, and so could not; imports the standard library alone.
 
-As a script it reads which process groups live (`+ GROUP FOLDER`) and which have ended (`- GROUP`). When its stdin ends,
-so has the process that wrote there: it kills the groups that live, and removes their folders.
+As a script it reads which sessions of processes live (`+ SESSION FOLDER`) and which have ended (`- SESSION`). When its
+stdin ends, so has the process that wrote there: it kills the sessions that live, and removes their folders.
 """
 
 from __future__ import annotations
@@ -22,14 +22,28 @@ _starting = threading.Lock()
 _script: subprocess.Popen[bytes] | None = None
 
 
-def lives(group: int, folder: str) -> None:
-    """A process group has begun, which has this folder to itself."""
-    _tell(f"+ {group} {folder}")
+def lives(session: int, folder: str) -> None:
+    """A session has begun, which has this folder to itself."""
+    _tell(f"+ {session} {folder}")
 
 
-def ended(group: int) -> None:
-    """A process group has ended, and its folder is gone."""
-    _tell(f"- {group}")
+def ended(session: int) -> None:
+    """A session has ended, and its folder is gone."""
+    _tell(f"- {session}")
+
+
+def signal_session(session: int, number: int) -> None:
+    """Send a signal to all process groups of a session: `timeout`, and shells with job control, begin their own. Where
+    the system has no /proc, to its first group alone; that one is last, since it may be the caller's."""
+    groups = set()
+    with suppress(OSError):
+        for process in filter(str.isdecimal, os.listdir("/proc")):
+            with suppress(OSError):  # it has ended meanwhile
+                if os.getsid(int(process)) == session:
+                    groups.add(os.getpgid(int(process)))
+    for group in (*(groups - {session}), session):
+        with suppress(OSError):
+            os.killpg(group, number)
 
 
 def _tell(line: str) -> None:
@@ -52,14 +66,13 @@ def _end(script: subprocess.Popen[bytes]) -> None:
 def _reap(lines: Iterable[str]) -> None:
     living: dict[int, str] = {}
     for line in lines:
-        sign, group, *folder = line.rstrip("\n").split(" ", 2)
+        sign, session, *folder = line.rstrip("\n").split(" ", 2)
         if sign == "+":
-            living[int(group)] = folder[0]
+            living[int(session)] = folder[0]
         else:
-            living.pop(int(group), None)
+            living.pop(int(session), None)
     for number, place in living.items():
-        with suppress(OSError):
-            os.killpg(number, signal.SIGKILL)
+        signal_session(number, signal.SIGKILL)
         shutil.rmtree(place, ignore_errors=True)
 
 

@@ -19,6 +19,7 @@ import httpx2
 from agent_r1_core import EpisodeError
 from agent_r1_core.helper import Helper, HelperGone
 from agent_r1_gateway.program import Ended, Episode, Program, Result, function_named, play
+from agent_r1_gateway.reaper import signal_session
 
 _START = "from agent_r1_gateway.worker import serve; serve()"
 _turn = count()
@@ -121,4 +122,4 @@ def serve() -> None:
 
     for line in sys.stdin.buffer:
         begin(json.loads(line))
-    os.killpg(0, signal.SIGKILL)  # threads may still play, and have started what would live on
+    signal_session(os.getsid(0), signal.SIGKILL)  # threads may still play, and have started what would live on

@@ -216,7 +216,7 @@ asyncio.run(play())
 """
 WAITS = """
 import os, pathlib, subprocess, sys, time
-child = subprocess.Popen(["sleep", "600"])
+child = subprocess.Popen(["sleep", "600"], process_group=0)
 pathlib.Path(sys.argv[1] + ".new").write_text(f"{os.getpid()} {child.pid} {os.getcwd()}")
 os.rename(sys.argv[1] + ".new", sys.argv[1])
 time.sleep(600)
@@ -599,7 +599,7 @@ def test_a_worker_plays_functions_and_is_replaced_when_it_dies(tmp_path, monkeyp
 STARTS = """
 import pathlib, subprocess, sys
 def run(episode):
-    pathlib.Path(__file__).with_suffix(".told").write_text(str(subprocess.Popen(["sleep", "600"]).pid))
+    pathlib.Path(__file__).with_suffix(".told").write_text(str(subprocess.Popen(["sleep", "600"], process_group=0).pid))
 """
 
 
