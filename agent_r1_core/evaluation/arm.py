@@ -32,6 +32,8 @@ class Arm:
     name: str
     files: Sequence[ResultFile]
     """One per seed; all on the same questions."""
+    shares: frozenset[str] = frozenset()
+    """Scores that can only be 0 or 1 on these questions, whatever they may be elsewhere."""
 
     @classmethod
     def open(cls, text: str) -> Arm:
@@ -133,7 +135,7 @@ class Arm:
 
     def _is_share(self, score: str, sets: Mapping[str, Sequence[Values]]) -> bool:
         samples = [samples for seeds in sets.values() for values in seeds for samples in values.values()]
-        return is_share(self.scores[score], samples)
+        return score in self.shares or is_share(self.scores[score], samples)
 
     def _whole(self, keys: frozenset[Key]) -> list[str]:
         """The names of the scores that all of these tasks have."""

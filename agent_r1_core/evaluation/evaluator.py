@@ -260,7 +260,7 @@ def _check(plan: EvaluationPlan) -> None:
     if baseline == "react" and getattr(config.env.config, "system_prompt", None) == "":
         raise ConfigError(
             "react asks in a system prompt, but env.system_prompt is empty, as for a model that was trained without "
-            "one; leave the key out for an instruct model, or take base_tool_call"
+            "one; take an instruct model and env.system_prompt=null, or base_tool_call"
         )
 
 

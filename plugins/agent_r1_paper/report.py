@@ -89,7 +89,7 @@ def read_line(matrix: Matrix, row: Row, store: Store, failures: Mapping[str, str
     else:
         line.status = PARTLY if missing else DONE
         line.note = failed or (f"not run: {', '.join(cell.name for cell in missing)}" if missing else "")
-        line.arm = Arm(row.title, files)
+        line.arm = Arm(row.title, files, frozenset({matrix.table.metric}))
         line.scores, line.by_seed = _scores(line.arm, matrix), _by_seed(files, matrix)
     # Nobody may choose among seeds unseen.
     if more := [f"seed {seed}" for seed in store.seeds(row) if seed >= matrix.seeds]:

@@ -46,6 +46,7 @@ class Table:
     """Rows of which the paper found the first one better than the second."""
     columns: tuple[str, ...] = COLUMNS
     metric: str = "exact_match"
+    """Of an episode 0 or 1."""
     recipe: str = ""
     """The name of a row's recipe, with `{method}`, where it is not the scale's; the scale is then `tiny`."""
     source: str = (

@@ -167,6 +167,7 @@ def test_shapes_of_rollouts_are_scored_by_their_trainings(
     report = json.loads(Path("m/shaping.json").read_text())
     (first, reused) = (row for row in report["rows"] if row["status"] == "done")
     assert first["ours"]["held-out tasks"]["n"] == 5
+    assert first["ours"]["held-out tasks"] == first["ours"]["average"], "the share of 5 tasks, by Wilson"
     assert [cell["file"] for cell in reused["cells"]] == ["runs/search-reused-0/evaluations/step_000002.json"]
     assert [claim["holds"] for claim in report["claims"] if claim["holds"] is not None] == [False]
     header = next(line for line in done.stdout.splitlines() if line.startswith("| method"))
