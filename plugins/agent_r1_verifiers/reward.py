@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from agent_r1_core import RewardFn, Trajectory
+from agent_r1_core import EpisodeError, RewardFn, Trajectory
 from agent_r1_core.helper import HelperError, HelperGone
 from agent_r1_verifiers.asking import PythonConfig, helper, programs, unavailable
 
@@ -40,7 +40,8 @@ class VerifiersReward(RewardFn):
         """Any number.
 
         Raises:
-            ValueError: the task is of another source, or its own scoring fails.
+            ValueError: the task is of another source.
+            EpisodeError: its own scoring fails.
         """
         if trajectory.answer is None:
             return 0.0
@@ -55,7 +56,7 @@ class VerifiersReward(RewardFn):
             try:
                 return float(helper(config.python, config.path).ask("score", config.seconds + _GRACE, **asked))
             except HelperError as error:
-                raise ValueError(f"verifiers cannot score {trajectory.task.id}: {error}") from error
-            except HelperGone:
+                raise EpisodeError(f"verifiers cannot score {trajectory.task.id}: {error}") from error
+            except HelperGone as error:
                 if not left or time.monotonic() - begun > config.seconds + _GRACE:
-                    raise
+                    raise EpisodeError(f"verifiers cannot score {trajectory.task.id}: {error}") from error

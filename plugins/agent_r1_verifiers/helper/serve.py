@@ -13,13 +13,16 @@ import os
 import sys
 import threading
 import time
+import traceback
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 OUT = os.fdopen(os.dup(1), "w", encoding="utf-8")
 os.dup2(2, 1)  # whatever the task set prints
 
+LIBRARIES = (sys.prefix, os.path.dirname(os.__file__), __file__)
 LOADED: dict[str, Any] = {}
 ASKED: ContextVar[tuple[int, float] | None] = ContextVar("asked", default=None)
 """The number of what is scored, and the seconds that it may take."""
@@ -135,7 +138,18 @@ def sentence(error: Exception) -> str:
     if hasattr(error, "errors"):  # of pydantic
         wrong = ((".".join(map(str, one["loc"])), one["msg"]) for one in error.errors())
         return "it refuses its options: " + "; ".join(f"{where}: {what}" for where, what in wrong)
-    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    return said + raised_at(error)
+
+
+def raised_at(error: BaseException | None) -> str:
+    """` (FILE, line N)`: where the task set's own code raised; empty where it is installed."""
+    frames: list[traceback.FrameSummary] = []
+    while error is not None:
+        frames += traceback.extract_tb(error.__traceback__)
+        error = error.__cause__
+    own = [one for one in frames if not one.filename.startswith((*LIBRARIES, "<"))]
+    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
 
 
 def say(number: int, **reply: Any) -> None:

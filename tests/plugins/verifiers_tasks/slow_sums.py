@@ -18,6 +18,8 @@ class SumTask(vf.Task[Sum]):
         said = trace.last_reply.strip()
         if said == "wait":
             await asyncio.sleep(600)
+        if said == "raise":
+            raise RuntimeError("no sum")
         while said == "loop":
             pass
         return float(said == str(self.data.total))

@@ -15,7 +15,7 @@ from agent_r1_verifiers.reward import VerifiersReward
 from agent_r1_verifiers.source import VerifiersTasks
 from made_environments import python_with
 
-from agent_r1_core import TaskError, train
+from agent_r1_core import EpisodeError, TaskError, train
 from agent_r1_core.testing import RewardContract, TaskSourceContract, make_trajectory
 
 HERE = Path(__file__).parent
@@ -99,13 +99,17 @@ def test_a_score_that_never_comes_costs_its_own_time_alone(at: dict[str, str]) -
         reward = long if answer.isdigit() else short
         try:
             return reward.score(make_trajectory(task=task, answer=answer))
-        except ValueError as error:
+        except EpisodeError as error:
             return str(error)
 
     with ThreadPoolExecutor(64) as threads:
-        given = [*("3" * 20), "wait", "loop", *("4" * 20)]
+        given = [*("3" * 20), "wait", "raise", "loop", *("4" * 20)]
         late = f"verifiers cannot score {task.id}: its score took longer than 1 seconds"
-        assert list(threads.map(score, given)) == [*[1.0] * 20, late, late, *[0.0] * 20]
+        answers = list(threads.map(score, given))
+        waited, raised, looped = answers[20:23]
+        assert (answers[:20], waited, looped, answers[23:]) == ([1.0] * 20, late, late, [0.0] * 20)
+        assert raised.startswith(f"verifiers cannot score {task.id}: ")
+        assert raised.endswith("no sum (slow_sums.py, line 22)")
 
 
 @pytest.mark.slow
