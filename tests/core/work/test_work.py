@@ -169,6 +169,7 @@ def test_a_terminal_shows_a_bar_and_the_time_left_where_they_fit(clock, monkeypa
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_second_signal_right_after_the_first_is_its_echo_and_a_later_one_ends_at_once(monkeypatch, number):
     """`timeout` tells a process and its group, and `make` in between passes it on."""
+    signal.signal(number, signal.SIG_DFL)  # `nohup` has them ignored
     moments, saved = iter((5.0, 5.1, 5.9, 6.1)), []
     monkeypatch.setattr("agent_r1_core.work.running.time", SimpleNamespace(monotonic=lambda: next(moments)))
 
