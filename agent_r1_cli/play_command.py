@@ -61,6 +61,7 @@ def play(
 
     An action is one line, written as a model would write it. `/TOOL QUERY` or `/TOOL {"argument": value}` becomes a
     tool call in the format of the environment. `/help` says how to answer. `/quit` or the end of the input stops.
+    Turns are limited as the policy's are, tokens are not.
     """
     from agent_r1_cli.display import TrainDisplay
     from agent_r1_core.work.running import bounded_runner, termination_interrupts
