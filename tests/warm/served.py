@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import uvicorn
@@ -26,8 +27,10 @@ def served(application: Any) -> Iterator[str]:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
+    """One that no outgoing connection takes before the server does: Linux gives those from 32768 on."""
+    while True:
+        with suppress(OSError), socket.create_server(("127.0.0.1", 10_000 + secrets.randbelow(20_000))) as free:
+            return int(free.getsockname()[1])
 
 
 @contextmanager
