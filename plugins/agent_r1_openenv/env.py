@@ -107,7 +107,7 @@ class OpenEnv(ToolEnv):
     def instructions(self) -> str:
         """How to act."""
         if not self.config.text:
-            return self._format().system_prompt([self._schema()], "Every action is a call.")
+            return self._format().system_prompt([self._schema()], "Every action is one call.")
         return Markup.of(["Write your action as ", Markup("<answer>"), "...", Markup("</answer>"), "."])
 
     def stop_strings(self) -> tuple[str, ...]:
