@@ -157,7 +157,9 @@ def different(one: Array, other: Array) -> Array:
 
 
 def _largest(one: Array, other: Array) -> float:
-    """The largest difference, where both are known."""
+    """The largest difference; infinite between a number and none."""
     if one.shape != other.shape:
         return math.inf
-    return float(np.nanmax(np.abs(one - other), initial=0.0))
+    apart = np.abs(one - other)
+    apart[different(one, other) & np.isnan(apart)] = math.inf
+    return float(np.nanmax(apart, initial=0.0))

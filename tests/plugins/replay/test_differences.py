@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +32,10 @@ def changed(**fields: Any) -> Trajectory:
         (changed(ids=[-1, *THEN.segments[0].ids[1:]]), ["other ids from token 0 on, in turn 0"]),
         (changed(mask=[not one for one in THEN.segments[0].mask]), ["another action mask"]),
         (changed(logprobs=[one - 0.5 for one in THEN.segments[0].logprobs]), None),
+        (
+            changed(logprobs=[math.nan, *THEN.segments[0].logprobs[1:]]),
+            ["other log-probs at 1 tokens, by inf at most"],
+        ),
         (replace(THEN, answer="Tavelo"), [f"answer {THEN.answer!r} became 'Tavelo'"]),
         (replace(THEN, answer="x" * 99), [f"answer {THEN.answer!r} became '{'x' * 56}..."]),
     ],
