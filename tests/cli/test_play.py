@@ -69,11 +69,8 @@ def test_whoever_plays_both_sides_reads_whose_turn_it_is_and_what_each_got(succe
     script = tmp_path / "moves.txt"
     script.write_text("[0 1]\n\n[1 2]\n\n[1 1]\n")
     told = succeed("play", "textarena", "--script", script).stdout
-    first, second, third = (
-        told.index(move) for move in ("[assistant] [0 1]", "[assistant] [1 2]", "[assistant] [1 1]")
-    )
-    assert first < told.index("  turn 0: reward 0.000\n[player 1 acts]\n[assistant] [1 2]") < second
-    assert told.index("[player 0 acts]\n[assistant] [1 1]") < third
+    assert "  turn 0: reward 0.000\n[player 1 acts]\n[assistant] [1 2]" in told
+    assert "  turn 0: reward 0.000\n[player 0 acts]\n[assistant] [1 1]" in told
     assert told.count(" acts]") == 2
     ends = [" ".join(one.split()) for one in told.partition("(env)\n")[2].split("player ")[1:]]
     assert ends == ["0: no answer outcome reward 0.000 return 1.000", "1: no answer outcome reward 0.000 return -1.000"]
