@@ -148,8 +148,9 @@ def raised_at(error: BaseException | None) -> str:
     while error is not None:
         frames += traceback.extract_tb(error.__traceback__)
         error = error.__cause__
-    own = [one for one in frames if not one.filename.startswith((*LIBRARIES, "<"))]
-    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
+    places = [(Path(one.filename), one.lineno) for one in frames if not one.filename.startswith("<")]
+    own = [place for place in places if not any(place[0].is_relative_to(folder) for folder in LIBRARIES)]
+    return f" ({own[-1][0].name}, line {own[-1][1]})" if own else ""
 
 
 def say(number: int, **reply: Any) -> None:
